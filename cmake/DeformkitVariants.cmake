@@ -1,0 +1,72 @@
+# Turns the rows of variants.cmake into compiled kernels and rows of the dispatch table.
+#
+# After include(variants.cmake): DEFORMKIT_KERNELS lists the kernel libraries, and the target deformkit_variants carries an include
+# directory with deformkit_variants.inc, whose rows read DEFORMKIT_VARIANT(operator, pass, type, target), and
+# deformkit_targets.inc, whose rows read DEFORMKIT_TARGET(target, is it a GPU, does this CPU support it).
+
+set(DEFORMKIT_TYPE_f32 float32)
+set(DEFORMKIT_TYPE_f16 float16)
+set(DEFORMKIT_TYPE_bf16 bfloat16)
+set(DEFORMKIT_TYPE_f64 float64)
+
+set(DEFORMKIT_KERNELS "")
+set(DEFORMKIT_VARIANT_ROWS "")
+set(DEFORMKIT_TARGET_ROWS "")
+set(DEFORMKIT_VARIANT_HEADERS "")
+set(DEFORMKIT_HALIDE_RUNTIME_TARGET x86-64-linux-opencl)
+
+function(deformkit_target name)
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "GPU" "HALIDE;LANES" "CPU_FEATURES")
+    set(supported true)
+    foreach (feature IN LISTS ARG_CPU_FEATURES)
+        string(APPEND supported " && __builtin_cpu_supports(\"${feature}\")")
+    endforeach ()
+    if (ARG_GPU)
+        set(gpu true)
+    else ()
+        set(gpu false)
+    endif ()
+    string(APPEND DEFORMKIT_TARGET_ROWS "DEFORMKIT_TARGET(${name}, ${gpu}, ${supported})\n")
+    set(DEFORMKIT_TARGET_ROWS ${DEFORMKIT_TARGET_ROWS} PARENT_SCOPE)
+    set(DEFORMKIT_TARGET_${name}_HALIDE ${ARG_HALIDE} PARENT_SCOPE)
+    set(DEFORMKIT_TARGET_${name}_LANES ${ARG_LANES} PARENT_SCOPE)
+endfunction()
+
+function(deformkit_variants operator pass type)
+    cmake_parse_arguments(PARSE_ARGV 3 ARG "" "" "TARGETS")
+    foreach (target IN LISTS ARG_TARGETS)
+        set(variant ${operator}_${pass}_${type}_${target})
+
+        # What tuning chose, one key=value a line; lines that start with # say on which machine and when.
+        set(tuned ${PROJECT_SOURCE_DIR}/schedules/tuned/${variant}.params)
+        set(params "")
+        if (EXISTS ${tuned})
+            file(STRINGS ${tuned} params REGEX "^[^#]+=")
+            set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${tuned})
+        endif ()
+
+        add_halide_library(
+            ${variant} FROM deformkit_generators
+            GENERATOR ${operator}_${pass}
+            TARGETS ${DEFORMKIT_TARGET_${target}_HALIDE}
+            USE_RUNTIME deformkit_halide_runtime
+            PARAMS storage_type=${DEFORMKIT_TYPE_${type}} lanes=${DEFORMKIT_TARGET_${target}_LANES} ${params}
+            HEADER header)
+        list(APPEND DEFORMKIT_KERNELS ${variant})
+        string(APPEND DEFORMKIT_VARIANT_ROWS "DEFORMKIT_VARIANT(${operator}, ${pass}, ${type}, ${target})\n")
+        string(APPEND DEFORMKIT_VARIANT_HEADERS "#include \"${variant}.h\"\n")
+        install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deformkit/kernels COMPONENT kernels EXCLUDE_FROM_ALL)
+    endforeach ()
+    set(DEFORMKIT_KERNELS ${DEFORMKIT_KERNELS} PARENT_SCOPE)
+    set(DEFORMKIT_VARIANT_ROWS ${DEFORMKIT_VARIANT_ROWS} PARENT_SCOPE)
+    set(DEFORMKIT_VARIANT_HEADERS ${DEFORMKIT_VARIANT_HEADERS} PARENT_SCOPE)
+endfunction()
+
+function(deformkit_write_variant_table)
+    set(dir ${PROJECT_BINARY_DIR}/generated)
+    file(CONFIGURE OUTPUT ${dir}/deformkit_variants.inc CONTENT "${DEFORMKIT_VARIANT_ROWS}" @ONLY)
+    file(CONFIGURE OUTPUT ${dir}/deformkit_targets.inc CONTENT "${DEFORMKIT_TARGET_ROWS}" @ONLY)
+    file(CONFIGURE OUTPUT ${dir}/deformkit_variants.h CONTENT "#pragma once\n${DEFORMKIT_VARIANT_HEADERS}" @ONLY)
+    add_library(deformkit_variants INTERFACE)
+    target_include_directories(deformkit_variants INTERFACE ${dir})
+endfunction()

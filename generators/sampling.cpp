@@ -1,0 +1,63 @@
+#include "sampling.h"
+
+namespace deformkit {
+
+using namespace Halide;
+using Halide::Internal::make_const;
+using Halide::Internal::make_zero;
+
+BilinearTap::BilinearTap(const Expr &u, const Expr &v, const Expr &width, const Expr &height)
+    : width(width), height(height) {
+    const Type type = u.type();
+    const Expr w = cast(type, width), h = cast(type, height);
+    const Expr half = make_const(type, 0.5), zero = make_zero(type), minus_one = make_const(type, -1);
+    const Expr x = strict_float(u * w - half), y = strict_float(v * h - half);
+    inside = strict_float(x > minus_one && x < w && y > minus_one && y < h);
+
+    // A sample that is outside may be NaN or huge: give the conversions below a number that they are defined for.
+    // Truncation is floor here but for (-1, 0), and unlike floor it is one instruction at every vector width.
+    const auto split = [&](const Expr &position, Expr &cell, Expr &fraction) {
+        const Expr safe = select(inside, position, zero);
+        cell = select(strict_float(safe < zero), -1, cast<int32_t>(safe));
+        fraction = strict_float(safe - cast(type, cell));
+    };
+    split(x, column, ax);
+    split(y, row, ay);
+}
+
+Expr BilinearTap::has_column(int i) const {
+    return i == 0 ? column >= 0 : column + 1 < width;
+}
+
+Expr BilinearTap::has_row(int j) const {
+    return j == 0 ? row >= 0 : row + 1 < height;
+}
+
+Expr BilinearTap::column_weight(int i) const {
+    return select(has_column(i), i == 0 ? 1 - ax : ax, make_zero(ax.type()));
+}
+
+Expr BilinearTap::row_weight(int j) const {
+    return select(has_row(j), j == 0 ? 1 - ay : ay, make_zero(ay.type()));
+}
+
+CellPair cell_pair(const BilinearTap &tap, int j, const Expr &first_key, const Expr &num_keys) {
+    const Expr wanted = first_key + (tap.row + j) * tap.width + tap.column;
+    CellPair pair;
+    pair.key = max(min(wanted, num_keys - 2), 0);
+    const Expr in_place = pair.key == wanted;
+    for (int i = 0; i < 2; i++) {
+        pair.weight[i] = select(in_place, tap.column_weight(i), tap.column_weight(1 - i));
+    }
+    return pair;
+}
+
+Expr is_nan_bits(const Expr &value) {
+    // Without its sign bit, a NaN is the only number above infinity.
+    if (value.type().bits() == 64) {
+        return (reinterpret<uint64_t>(value) << cast<uint64_t>(1)) > make_const(UInt(64), UINT64_C(0xffe0000000000000));
+    }
+    return (reinterpret<uint32_t>(value) << cast<uint32_t>(1)) > make_const(UInt(32), 0xff000000u);
+}
+
+}  // namespace deformkit

@@ -1,0 +1,49 @@
+// Bilinear taps, shared by every operator, pass, type and target.
+//
+// The formula is that of grid_sample with align_corners=False: a location (u, v), normalised to [0, 1], falls on
+// x = u * W - 0.5, y = v * H - 0.5 in cells, and blends the four cells around it; a corner outside the map counts as zero.
+#pragma once
+
+#include <Halide.h>
+
+namespace deformkit {
+
+/// Rows of the table that describes the map of each sample: `level_table(sample, row)`, int32.
+enum LevelRow { kWidth = 0, kHeight = 1, kFirstKey = 2, kLevelRows = 3 };
+
+/// The type that arithmetic is done in: float32 for 16 and 32 bit storage, float64 for float64.
+inline Halide::Type compute_type(Halide::Type storage) {
+    return storage.bits() == 64 ? Halide::Float(64) : Halide::Float(32);
+}
+
+/// A location on one map. Strict floating point: NaN and infinite locations must compare as the standard says.
+struct BilinearTap {
+    Halide::Expr inside;       ///< the sample contributes: -1 < x < W and -1 < y < H
+    Halide::Expr column, row;  ///< floor(x), floor(y) as int32; 0 where not inside
+    Halide::Expr ax, ay;       ///< fractions of the way to the next column and row
+    Halide::Expr width, height;
+
+    BilinearTap(const Halide::Expr &u, const Halide::Expr &v, const Halide::Expr &width, const Halide::Expr &height);
+
+    /// Whether corner (row + j, column + i) lies on the map.
+    Halide::Expr has_column(int i) const;
+    Halide::Expr has_row(int j) const;
+    /// Its weight along one axis, zero when it is off the map.
+    Halide::Expr column_weight(int i) const;
+    Halide::Expr row_weight(int j) const;
+};
+
+/// One row of two neighbouring cells, `key` and `key + 1`, both inside the tensor whatever the location.
+struct CellPair {
+    Halide::Expr key;
+    Halide::Expr weight[2];
+};
+
+/// The pair that holds corners (row + j, column) and (row + j, column + 1). Where clamping to the tensor moved the pair by one
+/// cell, the corner that remains has moved to the other half; weights of corners off the map are zero in any case.
+CellPair cell_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys);
+
+/// True where any bit pattern of `value` is a NaN. Decided on integers: the compiler may assume that sums are never NaN.
+Halide::Expr is_nan_bits(const Halide::Expr &value);
+
+}  // namespace deformkit

@@ -1,0 +1,82 @@
+/* deformkit: deformable sampling operators for detection transformers and camera (BEV) perception.
+ *
+ * Tensors are DLPack's DLTensor. Shapes are row-major (last axis fastest). Any strides are accepted (transposed, sliced, expanded,
+ * negative); NULL strides mean dense. Outputs take any strides too, but must not overlap themselves or an input.
+ *
+ * Every function returns DEFORMKIT_OK or a status that says what kind of thing was wrong; deformkit_last_error() then tells which
+ * argument, what was expected and what came. A refused call writes nothing. Outputs are written in full, never accumulated into.
+ * All functions may be called from many threads at once. Results are the same bit for bit for any number of threads.
+ *
+ * Environment: DEFORMKIT_TARGET forces a variant by its target's name (sse41, avx2, avx512, opencl); DEFORMKIT_NUM_THREADS sets the
+ * number of threads; DEFORMKIT_VERBOSE=1 logs to stderr which variant ran and why others were rejected. All are read at every
+ * first use in the process.
+ */
+#ifndef DEFORMKIT_DEFORMKIT_H
+#define DEFORMKIT_DEFORMKIT_H
+
+#include <dlpack/dlpack.h>
+
+#if defined(__GNUC__)
+#define DEFORMKIT_API __attribute__((visibility("default")))
+#else
+#define DEFORMKIT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum deformkit_status {
+    DEFORMKIT_OK = 0,
+    DEFORMKIT_NULL_ARGUMENT = 1,      /* an argument, or the data of a tensor that is not empty, is NULL */
+    DEFORMKIT_WRONG_DTYPE = 2,        /* a type that the operator does not take, or types that do not go together */
+    DEFORMKIT_WRONG_SHAPE = 3,        /* a number of axes or an extent that does not fit the other arguments */
+    DEFORMKIT_WRONG_DEVICE = 4,       /* a tensor that is not in host memory */
+    DEFORMKIT_OVERLAPPING_OUTPUT = 5, /* an output that overlaps itself, another output or an input */
+    DEFORMKIT_OUT_OF_MEMORY = 6,
+    DEFORMKIT_NO_VARIANT = 7,         /* no compiled variant serves this type on this machine, or the forced one does not */
+    DEFORMKIT_DEVICE_FAILURE = 8,     /* a GPU driver reported an error */
+    DEFORMKIT_INTERNAL_ERROR = 9,
+    DEFORMKIT_INVALID_VALUE = 10      /* a scalar argument or environment variable that makes no sense */
+} deformkit_status;
+
+/* Multi-scale deformable attention (Deformable DETR, Zhu et al. 2020, equation 3), forward.
+ *
+ *   value               [B, K, M, D]        float32
+ *   spatial_shapes      [L, 2]              int32 or int64   (H, W) of each level
+ *   level_start_index   [L]                 int32 or int64   first key of each level
+ *   sampling_locations  [B, Q, M, L, P, 2]  as value         (x, y), normalised to [0, 1]
+ *   attention_weights   [B, Q, M, L, P]     as value         used as given: no softmax
+ *   output              [B, Q, M * D] or [B, Q, M, D], as value
+ *
+ * output[b, q, m*D + d] = sum over l, p of attention_weights[b, q, m, l, p] * (bilinear sample of value[b, :, m, d] on level l).
+ * Sampling is that of grid_sample with align_corners=False and zero padding: x = u * W - 0.5, y = v * H - 0.5 in cells.
+ * Cell (row r, column s) of level l is key level_start_index[l] + r * W + s; levels may lie in any order and overlap. A key outside
+ * [0, K) is no cell: it counts as zero. A NaN or infinite location contributes nothing. NaN or Inf in a cell reaches only the
+ * outputs whose samples touch that cell. B = 0 or Q = 0 gives an empty output; K, L or P = 0 gives zeros. */
+DEFORMKIT_API deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes,
+                                                      const DLTensor *level_start_index, const DLTensor *sampling_locations,
+                                                      const DLTensor *attention_weights, DLTensor *output);
+
+/* This thread's last failure, in words: never NULL, empty if nothing has failed yet. Valid until this thread's next failure. */
+DEFORMKIT_API const char *deformkit_last_error(void);
+
+/* Threads that a call may use, for the whole process; 0: one per core. */
+DEFORMKIT_API deformkit_status deformkit_set_num_threads(int num_threads);
+
+/* "major.minor.patch" */
+DEFORMKIT_API const char *deformkit_version(void);
+
+/* The variant that this thread's last successful call ran, such as "msda_forward_f32_avx512"; "" before the first, or when the
+ * result was empty or zero and no kernel was needed. */
+DEFORMKIT_API const char *deformkit_last_variant(void);
+
+/* Makes the library choose variants by this target's name from now on (as DEFORMKIT_TARGET does); NULL: choose freely again.
+ * DEFORMKIT_INVALID_VALUE if no variant has that target. Meant for tests and benchmarks. */
+DEFORMKIT_API deformkit_status deformkit_set_target(const char *target);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* DEFORMKIT_DEFORMKIT_H */

@@ -1,0 +1,45 @@
+#include "levels.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "log.h"
+
+namespace deformkit {
+
+LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t points, int64_t num_keys) {
+    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+    const int64_t levels = spatial_shapes.shape[0];
+    LevelTable table;
+    table.samples = levels * points;
+    table.rows.resize(3 * table.samples);
+    for (int64_t l = 0; l < levels; l++) {
+        int64_t height = read_index(spatial_shapes, l, 0);
+        int64_t width = read_index(spatial_shapes, l, 1);
+        int64_t first = read_index(level_start_index, l);
+        // Extents are at most 2^31 - 1 here, so that the product below fits.
+        const bool representable = std::max(height, width) <= kMax && first >= -kMax && first <= kMax;
+        if (height <= 0 || width <= 0 || !representable) {
+            if (height != 0 && width != 0) {
+                log("level %lld: size (%lld, %lld) from key %lld makes no sense: it is taken to be empty",
+                    static_cast<long long>(l), static_cast<long long>(height), static_cast<long long>(width),
+                    static_cast<long long>(first));
+            }
+            height = width = first = 0;
+        } else if (first < 0 || first + height * width > num_keys) {
+            log("level %lld: keys %lld to %lld do not all lie in value's %lld: those outside count as zero",
+                static_cast<long long>(l), static_cast<long long>(first), static_cast<long long>(first + height * width),
+                static_cast<long long>(num_keys));
+            table.careful = true;
+        }
+        for (int64_t p = 0; p < points; p++) {
+            const int64_t s = l * points + p;
+            table.rows[s] = static_cast<int32_t>(width);
+            table.rows[table.samples + s] = static_cast<int32_t>(height);
+            table.rows[2 * table.samples + s] = static_cast<int32_t>(first);
+        }
+    }
+    return table;
+}
+
+}  // namespace deformkit

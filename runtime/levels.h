@@ -1,0 +1,20 @@
+// The per-call table that kernels read instead of spatial_shapes and level_start_index: one column per sample.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor.h"
+
+namespace deformkit {
+
+struct LevelTable {
+    std::vector<int32_t> rows;  ///< [kLevelRows][samples]: widths, heights, first keys
+    int64_t samples = 0;
+    bool careful = false;  ///< some level has cells outside [0, num_keys): kernels must check every cell
+};
+
+/// Columns for `points` samples on each level.
+LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t points, int64_t num_keys);
+
+}  // namespace deformkit

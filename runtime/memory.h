@@ -1,0 +1,30 @@
+// Scratch memory that is kept between calls: fresh pages cost more than most calls take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace deformkit {
+
+/// At least `bytes`, aligned to 128 bytes; nullptr when there is no memory. Never throws.
+void *scratch_acquire(size_t bytes) noexcept;
+void scratch_release(void *block) noexcept;
+
+/// Owns one block; throws std::bad_alloc.
+class Scratch {
+public:
+    Scratch() = default;
+    explicit Scratch(size_t bytes);
+    ~Scratch() { scratch_release(block_); }
+    Scratch(Scratch &&other) noexcept : block_(other.block_) { other.block_ = nullptr; }
+    Scratch &operator=(Scratch &&other) noexcept;
+    Scratch(const Scratch &) = delete;
+    Scratch &operator=(const Scratch &) = delete;
+
+    unsigned char *data() const { return static_cast<unsigned char *>(block_); }
+
+private:
+    void *block_ = nullptr;
+};
+
+}  // namespace deformkit

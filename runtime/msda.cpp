@@ -1,0 +1,214 @@
+// Multi-scale deformable attention: from the caller's tensors to a kernel.
+
+#include <algorithm>
+#include <optional>
+
+#include "buffer.h"
+#include "dispatch.h"
+#include "error.h"
+#include "levels.h"
+#include "pack.h"
+#include "parallel.h"
+#include "tensor.h"
+
+namespace deformkit {
+
+namespace {
+
+// Kernels read whole vectors of channels: the widest holds this many.
+constexpr int64_t kChannelMultiple = 16;
+// A head-by-head copy of value pays where each cell is read often enough. Break-even measured near 10 reads a cell.
+constexpr int64_t kReadsPerCellToPack = 16;
+constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
+// Less than about 10 us of work is not worth waking a thread for.
+constexpr int64_t kMinSamplesPerTask = 4096;
+constexpr int64_t kMaxQueryTile = 1024;
+
+struct Sizes {
+    int64_t B, K, M, D, Q, L, P;
+};
+
+struct Arguments {
+    Tensor value;               // [B, K, M, D]
+    Tensor spatial_shapes;      // [L, 2]
+    Tensor level_start_index;   // [L]
+    Tensor sampling_locations;  // [B, Q, M, L, P, 2]
+    Tensor attention_weights;   // [B, Q, M, L, P]
+    Tensor output;              // [B, Q, M, D]
+    Sizes n;
+};
+
+Arguments validate(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                   const DLTensor *sampling_locations, const DLTensor *attention_weights, const DLTensor *output) {
+    Arguments a;
+    a.value = view("value", value, {4});
+    a.spatial_shapes = view("spatial_shapes", spatial_shapes, {2});
+    a.level_start_index = view("level_start_index", level_start_index, {1});
+    a.sampling_locations = view("sampling_locations", sampling_locations, {6});
+    a.attention_weights = view("attention_weights", attention_weights, {5});
+    a.output = view("output", output, {3, 4});
+
+    require_index_dtype(a.spatial_shapes);
+    require_index_dtype(a.level_start_index);
+    for (const Tensor *tensor : {&a.sampling_locations, &a.attention_weights, &a.output}) {
+        require_same_dtype(*tensor, a.value);
+    }
+
+    a.n = {a.value.shape[0],
+           a.value.shape[1],
+           a.value.shape[2],
+           a.value.shape[3],
+           a.sampling_locations.shape[1],
+           a.spatial_shapes.shape[0],
+           a.sampling_locations.shape[4]};
+    require_extent(a.spatial_shapes, 1, 2, "height and width");
+    require_extent(a.level_start_index, 0, a.n.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.sampling_locations, 0, a.n.B, "B = value.shape[0]");
+    require_extent(a.sampling_locations, 2, a.n.M, "M = value.shape[2]");
+    require_extent(a.sampling_locations, 3, a.n.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.sampling_locations, 5, 2, "x and y");
+    require_extent(a.attention_weights, 0, a.n.B, "B = value.shape[0]");
+    require_extent(a.attention_weights, 1, a.n.Q, "Q = sampling_locations.shape[1]");
+    require_extent(a.attention_weights, 2, a.n.M, "M = value.shape[2]");
+    require_extent(a.attention_weights, 3, a.n.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.attention_weights, 4, a.n.P, "P = sampling_locations.shape[4]");
+    require_extent(a.output, 0, a.n.B, "B = value.shape[0]");
+    require_extent(a.output, 1, a.n.Q, "Q = sampling_locations.shape[1]");
+    if (a.output.ndim == 3) {
+        require_extent(a.output, 2, a.n.M * a.n.D, "M * D of value");
+        a.output = a.output.split_axis(2, a.n.D);
+    } else {
+        require_extent(a.output, 2, a.n.M, "M = value.shape[2]");
+        require_extent(a.output, 3, a.n.D, "D = value.shape[3]");
+    }
+    require_no_overlap(a.output, {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations,
+                                  &a.attention_weights});
+    return a;
+}
+
+bool dense(const Tensor &tensor, int axis) {
+    return tensor.shape[axis] <= 1 || tensor.strides[axis] == 1;
+}
+
+/// [..., L, P] or [..., L, P, 2] with the samples joined and dense, copied where the strides do not allow it.
+OwnedTensor join_samples(const Tensor &tensor, int level_axis) {
+    bool in_place = fits_buffer(tensor) && tensor.can_join_axes(level_axis);
+    OwnedTensor result;
+    if (in_place) {
+        result.tensor = tensor.join_axes(level_axis);
+        const int sample = level_axis, last = result.tensor.ndim - 1;
+        const int64_t step = sample == last ? 1 : 2;
+        in_place = dense(result.tensor, last) && (result.tensor.shape[sample] <= 1 || result.tensor.strides[sample] == step);
+    }
+    if (!in_place) {
+        std::vector<int> order(tensor.ndim);
+        for (int i = 0; i < tensor.ndim; i++) {
+            order[i] = i;
+        }
+        result = allocate_like(tensor, order);
+        copy_elements(tensor, result.tensor);
+        result.tensor = result.tensor.join_axes(level_axis);
+    }
+    return result;
+}
+
+Tensor batches(const Tensor &tensor, int64_t first, int64_t count) {
+    Tensor part = tensor;
+    part.data += first * tensor.strides[0] * tensor.element_bytes();
+    part.shape[0] = count;
+    return part;
+}
+
+int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+void forward_batches(const Variant &variant, const Arguments &a, const Tensor &table, bool careful, int64_t first,
+                     int64_t count) {
+    const Sizes &n = a.n;
+    const int64_t S = n.L * n.P;
+    const int64_t K = std::max<int64_t>(n.K, 2), D = divide_up(n.D, kChannelMultiple) * kChannelMultiple;
+
+    Tensor value = batches(a.value, first, count);
+    const bool pays = !variant.gpu && n.Q * S * 4 >= n.K * kReadsPerCellToPack;
+    const bool needed = !dense(value, 3) || n.D != D || n.K != K || !fits_buffer(value);
+    OwnedTensor packed_value;
+    if (pays || needed) {
+        packed_value = allocate_like(value, {0, 2, 1, 3}, {count, K, n.M, D});
+        copy_elements(value, packed_value.tensor);
+        value = packed_value.tensor;
+    }
+    const OwnedTensor locations = join_samples(batches(a.sampling_locations, first, count), 3);
+    const OwnedTensor weights = join_samples(batches(a.attention_weights, first, count), 3);
+    Tensor output = batches(a.output, first, count);
+    OwnedTensor packed_output;
+    const bool copy_output = !dense(output, 3) || !fits_buffer(output);
+    if (copy_output) {
+        packed_output = allocate_like(output, {0, 1, 2, 3});
+    }
+
+    // Enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
+    const int64_t per_thread = pays ? 4 : 1;
+    const int64_t tiles = divide_up(num_threads() * per_thread, count);
+    const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(n.M * S, 1));
+    int32_t query_tile = static_cast<int32_t>(
+        std::min(n.Q, std::clamp(divide_up(n.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile)));
+
+    Buffer value_buffer(value), table_buffer(table), locations_buffer(locations.tensor), weights_buffer(weights.tensor);
+    Buffer output_buffer(copy_output ? packed_output.tensor : output);
+    value_buffer.set_extent(0, D);
+    value_buffer.set_extent(2, K);
+    bool head_major = pays;
+    void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
+                    &careful,           &head_major,        &query_tile,            output_buffer.get()};
+    run_kernel(variant, args,
+               {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
+    if (copy_output) {
+        copy_elements(packed_output.tensor, output);
+    }
+}
+
+void forward(const Arguments &a) {
+    const Variant &variant = choose_variant("msda_forward", a.value.dtype);
+    set_last_variant("");
+    if (a.output.empty()) {
+        return;
+    }
+    const Sizes &n = a.n;
+    if (n.K == 0 || n.L == 0 || n.P == 0) {
+        fill_zero(a.output);
+        return;
+    }
+    LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, n.P, n.K);
+    Tensor table;
+    table.name = "level_table";
+    table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
+    table.dtype = {kDLInt, 32, 1};
+    table.ndim = 2;
+    table.shape = {3, levels.samples};
+    table.strides = {levels.samples, 1};
+
+    const int64_t batch_bytes = std::max<int64_t>(1, n.K * n.M * n.D * a.value.element_bytes());
+    bool fits = true;
+    for (const Tensor *tensor : {&a.value, &a.sampling_locations, &a.attention_weights, &a.output}) {
+        fits &= tensor->shape[0] <= 1 || std::abs(tensor->strides[0]) <= INT32_MAX;
+    }
+    const int64_t step = fits ? std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, n.B) : 1;
+    for (int64_t first = 0; first < n.B; first += step) {
+        forward_batches(variant, a, table, levels.careful, first, std::min(step, n.B - first));
+    }
+    set_last_variant(variant.name);
+}
+
+}  // namespace
+
+}  // namespace deformkit
+
+deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                        const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                                        DLTensor *output) {
+    using namespace deformkit;
+    return guarded([&] {
+        forward(validate(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output));
+    });
+}

@@ -1,0 +1,24 @@
+// Copies between layouts: what a kernel cannot read or write in place.
+#pragma once
+
+#include <vector>
+
+#include "memory.h"
+#include "tensor.h"
+
+namespace deformkit {
+
+/// Copies every element of `from` to the same index of `to`; shapes and types are equal, strides are free.
+void copy_elements(const Tensor &from, const Tensor &to);
+
+/// A tensor in scratch memory.
+struct OwnedTensor {
+    Tensor tensor;
+    Scratch memory;
+};
+
+/// Uninitialised, with the shape and type of `like`. `order` lists the axes of memory from slowest to fastest; `extents`, where it
+/// is given, holds the extents to allocate for (at least the shape's): what lies between is set to zero.
+OwnedTensor allocate_like(const Tensor &like, const std::vector<int> &order, const std::vector<int64_t> &extents = {});
+
+}  // namespace deformkit

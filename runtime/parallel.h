@@ -1,0 +1,37 @@
+// The thread pool: Halide's, shared by kernels and by the copies around them.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace deformkit {
+
+/// Threads that a parallel loop may use now.
+int num_threads();
+
+/// Runs task(i) for 0 <= i < count. Tasks must not throw.
+template <typename Task>
+void parallel_for(int count, Task &&task);
+
+/// Installs the library's hooks in the Halide runtime (errors, memory, threads). Cheap after the first time.
+void initialise_halide();
+
+/// What the Halide runtime last reported as an error.
+const char *last_halide_error();
+
+namespace detail {
+void parallel_for(int count, int (*task)(void *context, int i, uint8_t *closure), uint8_t *closure);
+}
+
+template <typename Task>
+void parallel_for(int count, Task &&task) {
+    detail::parallel_for(
+        count,
+        [](void *, int i, uint8_t *closure) {
+            (*reinterpret_cast<std::remove_reference_t<Task> *>(closure))(i);
+            return 0;
+        },
+        reinterpret_cast<uint8_t *>(&task));
+}
+
+}  // namespace deformkit

@@ -1,0 +1,54 @@
+// A checked view of a caller's DLTensor.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "deformkit/deformkit.h"
+
+namespace deformkit {
+
+constexpr int kMaxDimensions = 6;
+
+/// Axes in the order of the C interface (last fastest); strides in elements.
+struct Tensor {
+    const char *name = "";
+    unsigned char *data = nullptr;
+    DLDataType dtype{};
+    int ndim = 0;
+    std::array<int64_t, kMaxDimensions> shape{}, strides{};
+
+    int64_t elements() const;
+    int64_t element_bytes() const { return dtype.bits / 8; }
+    bool empty() const { return elements() == 0; }
+    /// First and one past the last byte that any element occupies; equal when empty.
+    std::pair<const unsigned char *, const unsigned char *> byte_range() const;
+    /// Splits an axis in two, or joins axis and axis + 1 where their strides allow (throws std::logic_error otherwise).
+    Tensor split_axis(int axis, int64_t inner) const;
+    bool can_join_axes(int axis) const;
+    Tensor join_axes(int axis) const;
+};
+
+std::string dtype_name(DLDataType dtype);
+
+/// Checks all that can be checked of one argument alone: not NULL, a plain type, host memory, `ndim` axes (one of those given), no
+/// negative extent, data where there are elements.
+Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int> ndims);
+
+void require_same_dtype(const Tensor &tensor, const Tensor &like);
+void require_index_dtype(const Tensor &tensor);
+/// `extent` is what `meaning` (such as "L = spatial_shapes.shape[0]") says.
+void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *meaning);
+
+/// An output must not overlap itself or an input. Exact: interleaved views of one allocation are fine.
+void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor *> inputs);
+
+/// Reads element (i, j) or (i) of an int32 or int64 tensor.
+int64_t read_index(const Tensor &tensor, int64_t i, int64_t j = 0);
+
+/// Sets every element to zero (all-zero bits), whatever the strides.
+void fill_zero(const Tensor &tensor);
+
+}  // namespace deformkit
