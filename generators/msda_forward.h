@@ -3,7 +3,8 @@
 //   output[b, q, m * D + d] = sum over samples s of attention_weights[b, q, m, s] * (bilinear sample s of value[b, :, m, d])
 //
 // Axes, fastest first: d channel of a head, m head, k key, q query, b batch, s sample. A sample is one point on one level: the
-// runtime hands over the level's size and first key for each, so that levels may hold different numbers of points.
+// runtime hands over the level's size and first key for each, so that levels may hold different numbers of points. Samples of
+// all heads lie on one dense axis, f = m * S + s.
 #pragma once
 
 #include <Halide.h>
@@ -14,20 +15,24 @@ namespace deformkit {
 
 struct MsdaForwardInputs {
     Halide::Func value;               ///< (d, m, k, b)
-    Halide::Func level_table;         ///< (s, LevelRow)
-    Halide::Func sampling_locations;  ///< (xy, s, m, q, b)
-    Halide::Func attention_weights;   ///< (s, m, q, b)
+    Halide::Func level_table;         ///< (f, LevelRow)
+    Halide::Func sampling_locations;  ///< (xy, f, q, b)
+    Halide::Func attention_weights;   ///< (f, q, b)
     Halide::Expr num_channels, num_keys, num_samples;
     Halide::Expr careful;  ///< some level reaches outside `value`: every cell has to be checked
 };
 
-/// Two ways to the same sum. `sum` multiplies a cell that does not count by zero, which is right unless that cell is NaN or
+/// What a sample boils down to: the keys (as bits) of two cell pairs, one on each row, and four weights. One array rather than
+/// six: a sum then reads one stream of memory beside the cells.
+enum TapField { kPairKey = 0, kCornerWeight = 2, kTapFields = 6 };
+
+/// Two ways to the same result. `sum` multiplies a cell that does not count by zero, which is right unless that cell is NaN or
 /// infinite. `exact` leaves it out, at several times the cost. `suspect` tells where the first may differ from the second.
 struct MsdaForward {
-    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"};
+    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, field{"field"};
     Halide::RDom samples, channels, exact_samples;
 
-    Halide::Func taps{"taps"};        ///< (s, m, q, b) -> keys of two cell pairs, four weights
+    Halide::Func taps{"taps"};        ///< (s, TapField, m, q, b), or (f, TapField, 0, q, b) with flat_taps
     Halide::Func sum{"sum"};          ///< (d, m, q, b)
     Halide::Func suspect{"suspect"};  ///< (m, q, b)
     Halide::Func exact{"exact"};      ///< (d, m, q, b), zero where nothing is suspect
@@ -36,7 +41,8 @@ struct MsdaForward {
 
     /// `recheck`: `sum`, corrected by `exact` where suspect (CPUs). Otherwise `exact` alone (GPUs, where a predicated load is
     /// as cheap as a plain one).
-    MsdaForward(const MsdaForwardInputs &inputs, bool recheck);
+    /// `flat_taps`: taps are asked for along f, so that vectors fill even where a head has few samples.
+    MsdaForward(const MsdaForwardInputs &inputs, bool recheck, bool flat_taps);
 };
 
 }  // namespace deformkit

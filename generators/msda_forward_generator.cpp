@@ -7,17 +7,23 @@ namespace {
 using namespace Halide;
 
 /// Shapes, fastest axis first, mins all zero:
-///   value [D', M, K, B], D' >= D a multiple of the vector width, K >= 2;  level_table [S, 3];
-///   sampling_locations [2, S, M, Q, B];  attention_weights [S, M, Q, B];  output [D, M, Q, B].
+///   value [D', M, K, B], D' >= D a multiple of the vector width, K >= 2;  level_table [M * S, 3];
+///   sampling_locations [2, M * S, Q, B];  attention_weights [M * S, Q, B];  output [D, M, Q, B].
 /// The innermost axes are dense; every other stride is free.
-class MsdaForwardGenerator : public Generator<MsdaForwardGenerator> {
+template <deformkit::Traversal traversal>
+class MsdaForwardGenerator : public Generator<MsdaForwardGenerator<traversal>> {
 public:
+    template <typename T>
+    using Input = GeneratorInput<T>;
+    template <typename T>
+    using Output = GeneratorOutput<T>;
+
     Input<Buffer<void, 4>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
-    Input<Buffer<void, 5>> sampling_locations{"sampling_locations"};
-    Input<Buffer<void, 4>> attention_weights{"attention_weights"};
+    Input<Buffer<void, 4>> sampling_locations{"sampling_locations"};
+    Input<Buffer<void, 3>> attention_weights{"attention_weights"};
+    Input<int32_t> num_samples{"num_samples"};
     Input<bool> careful{"careful"};
-    Input<bool> head_major{"head_major"};      // traversal, see schedules/msda_forward_cpu.cpp
     Input<int32_t> query_tile{"query_tile"};
     Output<Buffer<void, 4>> output{"output"};
 
@@ -39,10 +45,10 @@ public:
         in.attention_weights = attention_weights;
         in.num_channels = output.dim(0).extent();
         in.num_keys = value.dim(2).extent();
-        in.num_samples = attention_weights.dim(0).extent();
+        in.num_samples = num_samples;
         in.careful = careful;
-        const bool gpu = get_target().has_gpu_feature();
-        deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu);
+        const bool gpu = this->get_target().has_gpu_feature();
+        deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu, traversal == deformkit::Traversal::kGrouped);
         output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) = cast(output.type(), algorithm.result);
 
         deformkit::dense_from_zero(value);
@@ -52,14 +58,12 @@ public:
         deformkit::dense_from_zero(output);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
-        sampling_locations.dim(1).set_extent(in.num_samples);
-        level_table.dim(0).set_extent(in.num_samples);
-        level_table.dim(1).set_extent(deformkit::kLevelRows).set_stride(in.num_samples);
+        level_table.dim(1).set_extent(deformkit::kLevelRows);
 
         if (gpu) {
             deformkit::schedule_msda_forward_gpu(algorithm, output);
         } else {
-            const deformkit::MsdaForwardCpuKnobs knobs{lanes, head_major, query_tile, in.num_samples};
+            const deformkit::MsdaForwardCpuKnobs knobs{lanes, traversal, query_tile, num_samples};
             deformkit::schedule_msda_forward_cpu(algorithm, output, knobs);
         }
     }
@@ -67,4 +71,8 @@ public:
 
 }  // namespace
 
-HALIDE_REGISTER_GENERATOR(MsdaForwardGenerator, msda_forward)
+using MsdaForward = MsdaForwardGenerator<deformkit::Traversal::kGrouped>;
+using MsdaForwardHeadMajor = MsdaForwardGenerator<deformkit::Traversal::kHeadMajor>;
+
+HALIDE_REGISTER_GENERATOR(MsdaForward, msda_forward)
+HALIDE_REGISTER_GENERATOR(MsdaForwardHeadMajor, msda_forward_head_major)

@@ -52,6 +52,10 @@ CellPair cell_pair(const BilinearTap &tap, int j, const Expr &first_key, const E
     return pair;
 }
 
+Expr ordered_add(const Expr &a, const Expr &b) {
+    return Internal::Call::make(a.type(), Internal::Call::strict_add, {a, b}, Internal::Call::PureIntrinsic);
+}
+
 Expr is_nan_bits(const Expr &value) {
     // Without its sign bit, a NaN is the only number above infinity.
     if (value.type().bits() == 64) {

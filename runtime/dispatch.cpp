@@ -145,6 +145,16 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
                                             (forced ? std::string(" on target ") + forced : " on this machine") + reasons);
 }
 
+const Variant *sibling_variant(const Variant &variant, const char *operation) {
+    for (const Variant &other : kVariants) {
+        if (std::strcmp(other.operation, operation) == 0 && std::strcmp(other.type, variant.type) == 0 &&
+            std::strcmp(other.target, variant.target) == 0) {
+            return &other;
+        }
+    }
+    return nullptr;
+}
+
 void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers) {
     log("%s: runs", variant.name);
     if (!variant.gpu) {

@@ -7,12 +7,14 @@
 
 namespace deformkit {
 
-LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t points, int64_t num_keys) {
+LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t heads, int64_t points,
+                            int64_t num_keys) {
     constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
     const int64_t levels = spatial_shapes.shape[0];
     LevelTable table;
-    table.samples = levels * points;
-    table.rows.resize(3 * table.samples);
+    const int64_t samples = levels * points;
+    table.columns = heads * samples;
+    table.rows.resize(3 * table.columns);
     for (int64_t l = 0; l < levels; l++) {
         int64_t height = read_index(spatial_shapes, l, 0);
         int64_t width = read_index(spatial_shapes, l, 1);
@@ -33,10 +35,16 @@ LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_st
             table.careful = true;
         }
         for (int64_t p = 0; p < points; p++) {
-            const int64_t s = l * points + p;
-            table.rows[s] = static_cast<int32_t>(width);
-            table.rows[table.samples + s] = static_cast<int32_t>(height);
-            table.rows[2 * table.samples + s] = static_cast<int32_t>(first);
+            const int64_t column = l * points + p;
+            table.rows[column] = static_cast<int32_t>(width);
+            table.rows[table.columns + column] = static_cast<int32_t>(height);
+            table.rows[2 * table.columns + column] = static_cast<int32_t>(first);
+        }
+    }
+    for (int row = 0; row < 3; row++) {
+        const auto first_head = table.rows.begin() + row * table.columns;
+        for (int64_t m = 1; m < heads; m++) {
+            std::copy_n(first_head, samples, first_head + m * samples);
         }
     }
     return table;

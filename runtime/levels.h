@@ -1,4 +1,4 @@
-// The per-call table that kernels read instead of spatial_shapes and level_start_index: one column per sample.
+// The per-call table that kernels read instead of spatial_shapes and level_start_index: one column per head and sample.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 namespace deformkit {
 
 struct LevelTable {
-    std::vector<int32_t> rows;  ///< [kLevelRows][samples]: widths, heights, first keys
-    int64_t samples = 0;
+    std::vector<int32_t> rows;  ///< [3][columns]: widths, heights, first keys
+    int64_t columns = 0;
     bool careful = false;  ///< some level has cells outside [0, num_keys): kernels must check every cell
 };
 
-/// Columns for `points` samples on each level.
-LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t points, int64_t num_keys);
+/// Columns for each of `heads`, for each level, for each of `points`.
+LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t heads, int64_t points,
+                            int64_t num_keys);
 
 }  // namespace deformkit

@@ -1,7 +1,8 @@
 // Multi-scale deformable attention: from the caller's tensors to a kernel.
 
 #include <algorithm>
-#include <optional>
+#include <numeric>
+#include <vector>
 
 #include "buffer.h"
 #include "dispatch.h"
@@ -18,7 +19,7 @@ namespace {
 // Kernels read whole vectors of channels: the widest holds this many.
 constexpr int64_t kChannelMultiple = 16;
 // A head-by-head copy of value pays where each cell is read often enough. Break-even measured near 10 reads a cell.
-constexpr int64_t kReadsPerCellToPack = 16;
+constexpr int64_t kReadsPerCellToPack = 24;
 constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
 // Less than about 10 us of work is not worth waking a thread for.
 constexpr int64_t kMinSamplesPerTask = 4096;
@@ -90,26 +91,27 @@ bool dense(const Tensor &tensor, int axis) {
     return tensor.shape[axis] <= 1 || tensor.strides[axis] == 1;
 }
 
-/// [..., L, P] or [..., L, P, 2] with the samples joined and dense, copied where the strides do not allow it.
-OwnedTensor join_samples(const Tensor &tensor, int level_axis) {
-    bool in_place = fits_buffer(tensor) && tensor.can_join_axes(level_axis);
-    OwnedTensor result;
-    if (in_place) {
-        result.tensor = tensor.join_axes(level_axis);
-        const int sample = level_axis, last = result.tensor.ndim - 1;
-        const int64_t step = sample == last ? 1 : 2;
-        in_place = dense(result.tensor, last) && (result.tensor.shape[sample] <= 1 || result.tensor.strides[sample] == step);
-    }
-    if (!in_place) {
-        std::vector<int> order(tensor.ndim);
-        for (int i = 0; i < tensor.ndim; i++) {
-            order[i] = i;
+/// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined and dense,
+/// copied where the strides do not allow it.
+OwnedTensor join_samples(const Tensor &tensor) {
+    const auto join = [](const Tensor &t) { return t.join_axes(3).join_axes(2); };
+    const auto in_place = [&] {
+        if (!fits_buffer(tensor) || !tensor.can_join_axes(3) || !tensor.join_axes(3).can_join_axes(2)) {
+            return false;
         }
-        result = allocate_like(tensor, order);
-        copy_elements(tensor, result.tensor);
-        result.tensor = result.tensor.join_axes(level_axis);
+        const Tensor joined = join(tensor);
+        const int64_t step = joined.ndim == 3 ? 1 : 2;
+        return dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step);
+    };
+    if (in_place()) {
+        return {join(tensor), Scratch()};
     }
-    return result;
+    std::vector<int> order(tensor.ndim);
+    std::iota(order.begin(), order.end(), 0);
+    OwnedTensor copy = allocate_like(tensor, order);
+    copy_elements(tensor, copy.tensor);
+    copy.tensor = join(copy.tensor);
+    return copy;
 }
 
 Tensor batches(const Tensor &tensor, int64_t first, int64_t count) {
@@ -130,7 +132,8 @@ void forward_batches(const Variant &variant, const Arguments &a, const Tensor &t
     const int64_t K = std::max<int64_t>(n.K, 2), D = divide_up(n.D, kChannelMultiple) * kChannelMultiple;
 
     Tensor value = batches(a.value, first, count);
-    const bool pays = !variant.gpu && n.Q * S * 4 >= n.K * kReadsPerCellToPack;
+    const Variant *head_major = sibling_variant(variant, "msda_forward_head_major");
+    const bool pays = head_major != nullptr && n.Q * S * 4 >= n.K * kReadsPerCellToPack;
     const bool needed = !dense(value, 3) || n.D != D || n.K != K || !fits_buffer(value);
     OwnedTensor packed_value;
     if (pays || needed) {
@@ -138,8 +141,8 @@ void forward_batches(const Variant &variant, const Arguments &a, const Tensor &t
         copy_elements(value, packed_value.tensor);
         value = packed_value.tensor;
     }
-    const OwnedTensor locations = join_samples(batches(a.sampling_locations, first, count), 3);
-    const OwnedTensor weights = join_samples(batches(a.attention_weights, first, count), 3);
+    const OwnedTensor locations = join_samples(batches(a.sampling_locations, first, count));
+    const OwnedTensor weights = join_samples(batches(a.attention_weights, first, count));
     Tensor output = batches(a.output, first, count);
     OwnedTensor packed_output;
     const bool copy_output = !dense(output, 3) || !fits_buffer(output);
@@ -158,10 +161,10 @@ void forward_batches(const Variant &variant, const Arguments &a, const Tensor &t
     Buffer output_buffer(copy_output ? packed_output.tensor : output);
     value_buffer.set_extent(0, D);
     value_buffer.set_extent(2, K);
-    bool head_major = pays;
+    int32_t num_samples = static_cast<int32_t>(S);
     void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
-                    &careful,           &head_major,        &query_tile,            output_buffer.get()};
-    run_kernel(variant, args,
+                    &num_samples,       &careful,           &query_tile,            output_buffer.get()};
+    run_kernel(pays ? *head_major : variant, args,
                {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
     if (copy_output) {
         copy_elements(packed_output.tensor, output);
@@ -179,14 +182,14 @@ void forward(const Arguments &a) {
         fill_zero(a.output);
         return;
     }
-    LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, n.P, n.K);
+    LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, n.M, n.P, n.K);
     Tensor table;
     table.name = "level_table";
     table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
     table.dtype = {kDLInt, 32, 1};
     table.ndim = 2;
-    table.shape = {3, levels.samples};
-    table.strides = {levels.samples, 1};
+    table.shape = {3, levels.columns};
+    table.strides = {levels.columns, 1};
 
     const int64_t batch_bytes = std::max<int64_t>(1, n.K * n.M * n.D * a.value.element_bytes());
     bool fits = true;

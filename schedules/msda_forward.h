@@ -4,9 +4,15 @@
 
 namespace deformkit {
 
+/// The way through a tile of queries.
+enum class Traversal {
+    kGrouped,    ///< four samples (usually one level) at a time for all queries and heads: few samples per cell (decoders)
+    kHeadMajor,  ///< head by head, all samples of a query at once; wants a head's cells contiguous: many samples per cell
+};
+
 struct MsdaForwardCpuKnobs {
-    int lanes;                ///< float32 lanes of a vector register
-    Halide::Expr head_major;  ///< traversal: head by head instead of group of samples by group of samples
+    int lanes;  ///< float32 lanes of a vector register
+    Traversal traversal;
     Halide::Expr query_tile;  ///< queries per task
     Halide::Expr num_samples;
 };
