@@ -18,7 +18,7 @@ BilinearTap tap_at(const MsdaForwardInputs &in, const Expr &f, const Expr &q, co
 MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_taps) {
     const Type type = compute_type(in.value.type());
     const Expr zero = make_zero(type);
-    const auto value = [&](const Expr &key) { return cast(type, in.value(d, m, key, b)); };
+    const auto value = [&](const Expr &position) { return cast(type, in.value(d, m, position, b)); };
 
     samples = RDom(0, in.num_samples, "samples");
     {
@@ -29,7 +29,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         for (int j = 0; j < 2; j++) {
             const CellPair pair = cell_pair(tap, j, in.level_table(f, kFirstKey), in.num_keys);
             const Expr row_weight = tap.row_weight(j) * weight;
-            fields[kPairKey + j] = reinterpret(type, cast(UInt(type.bits()), pair.key));
+            fields[kPairPosition + j] = reinterpret(type, cast(UInt(type.bits()), pair.key * in.key_step));
             fields[kCornerWeight + 2 * j] = pair.weight[0] * row_weight;
             fields[kCornerWeight + 2 * j + 1] = pair.weight[1] * row_weight;
         }
@@ -39,12 +39,12 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         const auto stored_tap = [&](int index) -> Expr {
             return flat_taps ? taps(m * in.num_samples + samples.x, index, 0, q, b) : taps(samples.x, index, m, q, b);
         };
-        const auto key = [&](int j) {
-            const Expr stored = cast<int32_t>(reinterpret(UInt(type.bits()), stored_tap(kPairKey + j)));
+        const auto position = [&](int c) {
+            const Expr pair = cast<int32_t>(reinterpret(UInt(type.bits()), stored_tap(kPairPosition + c / 2)));
             // cell_pair has clamped it, once for all channels.
-            return unsafe_promise_clamped(stored, 0, in.num_keys - 2);
+            return unsafe_promise_clamped(pair + (c % 2) * in.key_step, 0, in.max_position);
         };
-        const auto corner = [&](int c) { return stored_tap(kCornerWeight + c) * value(key(c / 2) + c % 2); };
+        const auto corner = [&](int c) { return stored_tap(kCornerWeight + c) * value(position(c)); };
         sum(d, m, q, b) = zero;
         sum(d, m, q, b) = ordered_add(sum(d, m, q, b), corner(0) + corner(1) + corner(2) + corner(3));
     }
@@ -67,9 +67,10 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
                              cast<int64_t>(tap.row + j) * in.level_table(f, kWidth) + tap.column + i;
             const Expr counts = tap.inside && tap.has_column(i) && tap.has_row(j) && key >= 0 && key < in.num_keys;
             const Expr safe_key = cast<int32_t>(clamp(key, cast<int64_t>(0), cast<int64_t>(in.num_keys - 1)));
+            const Expr position = unsafe_promise_clamped(safe_key * in.key_step, 0, in.max_position);
             const Expr weight =
                 tap.column_weight(i) * tap.row_weight(j) * cast(type, in.attention_weights(f, q, b));
-            total = strict_float(total + select(counts, weight * value(safe_key), zero));
+            total = strict_float(total + select(counts, weight * value(position), zero));
         }
         exact(d, m, q, b) = zero;
         exact(d, m, q, b) = strict_float(exact(d, m, q, b) + total);

@@ -14,17 +14,20 @@
 namespace deformkit {
 
 struct MsdaForwardInputs {
-    Halide::Func value;               ///< (d, m, k, b)
+    Halide::Func value;               ///< (d, m, k * key_step, b)
     Halide::Func level_table;         ///< (f, LevelRow)
     Halide::Func sampling_locations;  ///< (xy, f, q, b)
     Halide::Func attention_weights;   ///< (f, q, b)
     Halide::Expr num_channels, num_keys, num_samples;
+    /// Steps of value's third axis from key to key. With that axis of stride 1 and the keys' stride as the step, a key becomes an
+    /// address by a multiplication per tap instead of one per load.
+    Halide::Expr key_step, max_position;
     Halide::Expr careful;  ///< some level reaches outside `value`: every cell has to be checked
 };
 
-/// What a sample boils down to: the keys (as bits) of two cell pairs, one on each row, and four weights. One array rather than
+/// What a sample boils down to: where (as bits) its two cell pairs lie on value's third axis, one on each row, and four weights. One array rather than
 /// six: a sum then reads one stream of memory beside the cells.
-enum TapField { kPairKey = 0, kCornerWeight = 2, kTapFields = 6 };
+enum TapField { kPairPosition = 0, kCornerWeight = 2, kTapFields = 6 };
 
 /// Two ways to the same result. `sum` multiplies a cell that does not count by zero, which is right unless that cell is NaN or
 /// infinite. `exact` leaves it out, at several times the cost. `suspect` tells where the first may differ from the second.

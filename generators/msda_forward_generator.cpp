@@ -7,7 +7,7 @@ namespace {
 using namespace Halide;
 
 /// Shapes, fastest axis first, mins all zero:
-///   value [D', M, K, B], D' >= D a multiple of the vector width, K >= 2;  level_table [M * S, 3];
+///   value [D', M, (K - 1) * key_step + 1, B], D' >= D a multiple of the vector width, K >= 2;  level_table [M * S, 3];
 ///   sampling_locations [2, M * S, Q, B];  attention_weights [M * S, Q, B];  output [D, M, Q, B].
 /// The innermost axes are dense; every other stride is free.
 template <deformkit::Traversal traversal>
@@ -22,6 +22,8 @@ public:
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
     Input<Buffer<void, 4>> sampling_locations{"sampling_locations"};
     Input<Buffer<void, 3>> attention_weights{"attention_weights"};
+    Input<int32_t> num_keys{"num_keys"};
+    Input<int32_t> key_step{"key_step"};
     Input<int32_t> num_samples{"num_samples"};
     Input<bool> careful{"careful"};
     Input<int32_t> query_tile{"query_tile"};
@@ -44,7 +46,9 @@ public:
         in.sampling_locations = sampling_locations;
         in.attention_weights = attention_weights;
         in.num_channels = output.dim(0).extent();
-        in.num_keys = value.dim(2).extent();
+        in.num_keys = num_keys;
+        in.key_step = key_step;
+        in.max_position = value.dim(2).extent() - 1;
         in.num_samples = num_samples;
         in.careful = careful;
         const bool gpu = this->get_target().has_gpu_feature();

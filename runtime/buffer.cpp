@@ -30,6 +30,13 @@ Buffer::Buffer(const Tensor &tensor) {
     }
 }
 
+void Buffer::set_axis(int i, int64_t extent, int64_t stride) {
+    if (extent > std::numeric_limits<int32_t>::max() || std::abs(stride) > std::numeric_limits<int32_t>::max()) {
+        throw Failure(DEFORMKIT_NO_VARIANT, "value: expected less than 2^31 elements in a batch item");
+    }
+    dimensions_[i] = halide_dimension_t(0, static_cast<int32_t>(extent), static_cast<int32_t>(stride));
+}
+
 bool fits_buffer(const Tensor &tensor) {
     constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
     for (int i = 0; i < tensor.ndim; i++) {

@@ -15,8 +15,8 @@ public:
     Buffer &operator=(const Buffer &) = delete;
 
     halide_buffer_t *get() { return &buffer_; }
-    /// Gives axis `i` (in Halide's order) an extent of its own, for memory known to be larger than the shape says.
-    void set_extent(int i, int64_t extent) { dimensions_[i].extent = static_cast<int32_t>(extent); }
+    /// Gives axis `i` (in Halide's order) an extent and a stride other than the tensor's, for memory known to be there.
+    void set_axis(int i, int64_t extent, int64_t stride);
 
 private:
     halide_buffer_t buffer_{};

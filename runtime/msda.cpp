@@ -134,7 +134,7 @@ void forward_batches(const Variant &variant, const Arguments &a, const Tensor &t
     Tensor value = batches(a.value, first, count);
     const Variant *head_major = sibling_variant(variant, "msda_forward_head_major");
     const bool pays = head_major != nullptr && n.Q * S * 4 >= n.K * kReadsPerCellToPack;
-    const bool needed = !dense(value, 3) || n.D != D || n.K != K || !fits_buffer(value);
+    const bool needed = !dense(value, 3) || n.D != D || n.K != K || !fits_buffer(value) || value.strides[1] < 0;
     OwnedTensor packed_value;
     if (pays || needed) {
         packed_value = allocate_like(value, {0, 2, 1, 3}, {count, K, n.M, D});
@@ -159,11 +159,19 @@ void forward_batches(const Variant &variant, const Arguments &a, const Tensor &t
 
     Buffer value_buffer(value), table_buffer(table), locations_buffer(locations.tensor), weights_buffer(weights.tensor);
     Buffer output_buffer(copy_output ? packed_output.tensor : output);
-    value_buffer.set_extent(0, D);
-    value_buffer.set_extent(2, K);
+    value_buffer.set_axis(0, D, 1);
+    // CPU kernels address cells by their distance in elements: an axis of stride 1 that spans all keys.
+    int32_t num_keys = static_cast<int32_t>(K), key_step = 1;
+    if (variant.gpu) {
+        value_buffer.set_axis(2, K, value.strides[1]);
+    } else {
+        key_step = static_cast<int32_t>(value.strides[1]);
+        value_buffer.set_axis(2, (K - 1) * value.strides[1] + 1, 1);
+    }
     int32_t num_samples = static_cast<int32_t>(S);
     void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
-                    &num_samples,       &careful,           &query_tile,            output_buffer.get()};
+                    &num_keys,          &key_step,          &num_samples,           &careful,
+                    &query_tile,        output_buffer.get()};
     run_kernel(pays ? *head_major : variant, args,
                {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
     if (copy_output) {
