@@ -1,7 +1,8 @@
 # Turns the rows of variants.cmake into compiled kernels and rows of the dispatch table.
 #
 # After include(variants.cmake): DEFORMKIT_KERNELS lists the kernel libraries, and the target deformkit_variants carries an include
-# directory with deformkit_variants.inc, whose rows read DEFORMKIT_VARIANT(operator, pass, type, target), and
+# directory with deformkit_variants.inc, whose rows read DEFORMKIT_VARIANT(operator, pass, type, target), best first;
+# deformkit_companions.inc, the same for kernels that the runtime runs in place of a row's where that pays; and
 # deformkit_targets.inc, whose rows read DEFORMKIT_TARGET(target, is it a GPU, does this CPU support it).
 
 set(DEFORMKIT_TYPE_f32 float32)
@@ -11,6 +12,7 @@ set(DEFORMKIT_TYPE_f64 float64)
 
 set(DEFORMKIT_KERNELS "")
 set(DEFORMKIT_VARIANT_ROWS "")
+set(DEFORMKIT_COMPANION_ROWS "")
 set(DEFORMKIT_TARGET_ROWS "")
 set(DEFORMKIT_VARIANT_HEADERS "")
 set(DEFORMKIT_HALIDE_RUNTIME_TARGET x86-64-linux-opencl)
@@ -33,7 +35,12 @@ function(deformkit_target name)
 endfunction()
 
 function(deformkit_variants operator pass type)
-    cmake_parse_arguments(PARSE_ARGV 3 ARG "" "" "TARGETS")
+    cmake_parse_arguments(PARSE_ARGV 3 ARG "COMPANION" "" "TARGETS")
+    if (ARG_COMPANION)
+        set(rows DEFORMKIT_COMPANION_ROWS)
+    else ()
+        set(rows DEFORMKIT_VARIANT_ROWS)
+    endif ()
     foreach (target IN LISTS ARG_TARGETS)
         set(variant ${operator}_${pass}_${type}_${target})
 
@@ -53,18 +60,19 @@ function(deformkit_variants operator pass type)
             PARAMS storage_type=${DEFORMKIT_TYPE_${type}} lanes=${DEFORMKIT_TARGET_${target}_LANES} ${params}
             HEADER header)
         list(APPEND DEFORMKIT_KERNELS ${variant})
-        string(APPEND DEFORMKIT_VARIANT_ROWS "DEFORMKIT_VARIANT(${operator}, ${pass}, ${type}, ${target})\n")
+        string(APPEND ${rows} "DEFORMKIT_VARIANT(${operator}, ${pass}, ${type}, ${target})\n")
         string(APPEND DEFORMKIT_VARIANT_HEADERS "#include \"${variant}.h\"\n")
         install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deformkit/kernels COMPONENT kernels EXCLUDE_FROM_ALL)
     endforeach ()
     set(DEFORMKIT_KERNELS ${DEFORMKIT_KERNELS} PARENT_SCOPE)
-    set(DEFORMKIT_VARIANT_ROWS ${DEFORMKIT_VARIANT_ROWS} PARENT_SCOPE)
+    set(${rows} ${${rows}} PARENT_SCOPE)
     set(DEFORMKIT_VARIANT_HEADERS ${DEFORMKIT_VARIANT_HEADERS} PARENT_SCOPE)
 endfunction()
 
 function(deformkit_write_variant_table)
     set(dir ${PROJECT_BINARY_DIR}/generated)
     file(CONFIGURE OUTPUT ${dir}/deformkit_variants.inc CONTENT "${DEFORMKIT_VARIANT_ROWS}" @ONLY)
+    file(CONFIGURE OUTPUT ${dir}/deformkit_companions.inc CONTENT "${DEFORMKIT_COMPANION_ROWS}" @ONLY)
     file(CONFIGURE OUTPUT ${dir}/deformkit_targets.inc CONTENT "${DEFORMKIT_TARGET_ROWS}" @ONLY)
     file(CONFIGURE OUTPUT ${dir}/deformkit_variants.h CONTENT "#pragma once\n${DEFORMKIT_VARIANT_HEADERS}" @ONLY)
     add_library(deformkit_variants INTERFACE)

@@ -60,6 +60,8 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
     {
         const Expr f = m * in.num_samples + exact_samples.x;
         const BilinearTap tap = tap_at(in, f, q, b);
+        // The same products in the same order as `sum`, so that what is left out changes no other bit.
+        const Expr weight = select(tap.inside, cast(type, in.attention_weights(f, q, b)), zero);
         Expr total = zero;
         for (int c = 0; c < 4; c++) {
             const int j = c / 2, i = c % 2;
@@ -68,15 +70,18 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
             const Expr counts = tap.inside && tap.has_column(i) && tap.has_row(j) && key >= 0 && key < in.num_keys;
             const Expr safe_key = cast<int32_t>(clamp(key, cast<int64_t>(0), cast<int64_t>(in.num_keys - 1)));
             const Expr position = unsafe_promise_clamped(safe_key * in.key_step, 0, in.max_position);
-            const Expr weight =
-                tap.column_weight(i) * tap.row_weight(j) * cast(type, in.attention_weights(f, q, b));
-            total = strict_float(total + select(counts, weight * value(position), zero));
+            total += tap.column_weight(i) * (tap.row_weight(j) * weight) * select(counts, value(position), zero);
         }
         exact(d, m, q, b) = zero;
-        exact(d, m, q, b) = strict_float(exact(d, m, q, b) + total);
+        exact(d, m, q, b) = ordered_add(exact(d, m, q, b), total);
     }
 
-    result = recheck ? select(suspect(m, q, b), exact(d, m, q, b), sum(d, m, q, b)) : exact(d, m, q, b);
+    if (recheck) {
+        const Expr replace = in.careful || is_nan_bits(sum(d, m, q, b));
+        result = select(suspect(m, q, b) && replace, exact(d, m, q, b), sum(d, m, q, b));
+    } else {
+        result = exact(d, m, q, b);
+    }
 }
 
 }  // namespace deformkit

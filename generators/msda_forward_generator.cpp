@@ -67,6 +67,7 @@ public:
         if (gpu) {
             deformkit::schedule_msda_forward_gpu(algorithm, output);
         } else {
+            value.dim(2).set_stride(1);
             const deformkit::MsdaForwardCpuKnobs knobs{lanes, traversal, query_tile, num_samples};
             deformkit::schedule_msda_forward_cpu(algorithm, output, knobs);
         }

@@ -36,11 +36,15 @@ constexpr const Target &target_named(const char *name) {
     throw std::logic_error("variants.cmake: a variant for an unknown target");
 }
 
-constexpr Variant kVariants[] = {
 #define DEFORMKIT_VARIANT(operator_, pass, type, target)                                                       \
     {#operator_ "_" #pass "_" #type "_" #target, #operator_ "_" #pass, #type, #target, target_named(#target).gpu, \
      target_named(#target).supported, operator_##_##pass##_##type##_##target##_argv},
+constexpr Variant kVariants[] = {
 #include "deformkit_variants.inc"
+};
+
+constexpr Variant kCompanions[] = {
+#include "deformkit_companions.inc"
 #undef DEFORMKIT_VARIANT
 };
 
@@ -145,8 +149,8 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
                                             (forced ? std::string(" on target ") + forced : " on this machine") + reasons);
 }
 
-const Variant *sibling_variant(const Variant &variant, const char *operation) {
-    for (const Variant &other : kVariants) {
+const Variant *companion(const Variant &variant, const char *operation) {
+    for (const Variant &other : kCompanions) {
         if (std::strcmp(other.operation, operation) == 0 && std::strcmp(other.type, variant.type) == 0 &&
             std::strcmp(other.target, variant.target) == 0) {
             return &other;

@@ -23,8 +23,8 @@ struct Variant {
 /// The first row that serves `operation` (operator_pass) on `dtype` and that this machine supports, or the forced one.
 const Variant &choose_variant(const char *operation, DLDataType dtype);
 
-/// The row of another operation for the same type and target, or nullptr where there is none.
-const Variant *sibling_variant(const Variant &variant, const char *operation);
+/// The companion kernel of this name for the same type and target, or nullptr where there is none.
+const Variant *companion(const Variant &variant, const char *operation);
 
 /// Runs a kernel: buffers as halide_buffer_t *, scalars as pointers to them, in the kernel's order; `buffers` lists the buffers,
 /// output last. A GPU's copies of them are made and dropped here.

@@ -91,12 +91,22 @@ bool dense(const Tensor &tensor, int axis) {
     return tensor.shape[axis] <= 1 || tensor.strides[axis] == 1;
 }
 
+/// Whether a kernel's buffer can lie over `tensor`. Copies to and from a device know no steps backwards or in place.
+bool addressable(const Tensor &tensor, const Variant &variant) {
+    for (int i = 0; variant.gpu && i < tensor.ndim; i++) {
+        if (tensor.shape[i] > 1 && tensor.strides[i] <= 0) {
+            return false;
+        }
+    }
+    return fits_buffer(tensor);
+}
+
 /// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined and dense,
 /// copied where the strides do not allow it.
-OwnedTensor join_samples(const Tensor &tensor) {
+OwnedTensor join_samples(const Tensor &tensor, const Variant &variant) {
     const auto join = [](const Tensor &t) { return t.join_axes(3).join_axes(2); };
     const auto in_place = [&] {
-        if (!fits_buffer(tensor) || !tensor.can_join_axes(3) || !tensor.join_axes(3).can_join_axes(2)) {
+        if (!addressable(tensor, variant) || !tensor.can_join_axes(3) || !tensor.join_axes(3).can_join_axes(2)) {
             return false;
         }
         const Tensor joined = join(tensor);
@@ -132,20 +142,21 @@ void forward_batches(const Variant &variant, const Arguments &a, const Tensor &t
     const int64_t K = std::max<int64_t>(n.K, 2), D = divide_up(n.D, kChannelMultiple) * kChannelMultiple;
 
     Tensor value = batches(a.value, first, count);
-    const Variant *head_major = sibling_variant(variant, "msda_forward_head_major");
+    const Variant *head_major = companion(variant, "msda_forward_head_major");
     const bool pays = head_major != nullptr && n.Q * S * 4 >= n.K * kReadsPerCellToPack;
-    const bool needed = !dense(value, 3) || n.D != D || n.K != K || !fits_buffer(value) || value.strides[1] < 0;
+    const bool needed = !dense(value, 3) || n.D != D || n.K != K || !addressable(value, variant) || value.strides[1] < 0 ||
+                        (K - 1) * value.strides[1] >= INT32_MAX;
     OwnedTensor packed_value;
     if (pays || needed) {
         packed_value = allocate_like(value, {0, 2, 1, 3}, {count, K, n.M, D});
         copy_elements(value, packed_value.tensor);
         value = packed_value.tensor;
     }
-    const OwnedTensor locations = join_samples(batches(a.sampling_locations, first, count));
-    const OwnedTensor weights = join_samples(batches(a.attention_weights, first, count));
+    const OwnedTensor locations = join_samples(batches(a.sampling_locations, first, count), variant);
+    const OwnedTensor weights = join_samples(batches(a.attention_weights, first, count), variant);
     Tensor output = batches(a.output, first, count);
     OwnedTensor packed_output;
-    const bool copy_output = !dense(output, 3) || !fits_buffer(output);
+    const bool copy_output = !dense(output, 3) || !addressable(output, variant);
     if (copy_output) {
         packed_output = allocate_like(output, {0, 1, 2, 3});
     }
@@ -179,7 +190,30 @@ void forward_batches(const Variant &variant, const Arguments &a, const Tensor &t
     }
 }
 
-void forward(const Arguments &a) {
+/// Cells are addressed by 32 bits. Where value is larger, what lies before the first level and behind the last can go.
+void drop_unused_keys(Arguments &a, LevelTable &levels) {
+    if (levels.careful || (a.n.K - 1) * std::abs(a.value.strides[1]) < INT32_MAX) {
+        return;
+    }
+    int64_t begin = a.n.K, end = 0;
+    int32_t *widths = levels.rows.data(), *heights = widths + levels.columns, *first_keys = heights + levels.columns;
+    for (int64_t i = 0; i < levels.columns; i++) {
+        if (widths[i] > 0) {
+            begin = std::min<int64_t>(begin, first_keys[i]);
+            end = std::max(end, first_keys[i] + static_cast<int64_t>(widths[i]) * heights[i]);
+        }
+    }
+    if (begin >= end) {
+        return;
+    }
+    for (int64_t i = 0; i < levels.columns; i++) {
+        first_keys[i] -= widths[i] > 0 ? static_cast<int32_t>(begin) : 0;
+    }
+    a.value.data += begin * a.value.strides[1] * a.value.element_bytes();
+    a.n.K = a.value.shape[1] = end - begin;
+}
+
+void forward(Arguments a) {
     const Variant &variant = choose_variant("msda_forward", a.value.dtype);
     set_last_variant("");
     if (a.output.empty()) {
@@ -191,6 +225,7 @@ void forward(const Arguments &a) {
         return;
     }
     LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, n.M, n.P, n.K);
+    drop_unused_keys(a, levels);
     Tensor table;
     table.name = "level_table";
     table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
