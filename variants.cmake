@@ -1,12 +1,13 @@
 # The only list of targets and variants. CMake, the dispatch table, the tests and the benchmarks derive from it.
 # A variant's name, symbol and files are <operator>_<pass>_<type>_<target>, such as msda_forward_f32_avx512.
 
-# Targets: what Halide compiles for, the float32 lanes of a vector register, and what the CPU must have at run time.
+# Targets: what Halide compiles for, the float32 lanes of a vector register, what the CPU must have at run time, and for a GPU
+# Halide's name of its interface.
 deformkit_target(avx512 HALIDE x86-64-linux-sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-large_buffers LANES 16
                  CPU_FEATURES avx512f avx512cd avx512bw avx512dq avx512vl avx2 fma f16c)
 deformkit_target(avx2 HALIDE x86-64-linux-sse41-avx-f16c-fma-avx2-large_buffers LANES 8 CPU_FEATURES avx2 fma f16c)
 deformkit_target(sse41 HALIDE x86-64-linux-sse41-large_buffers LANES 4 CPU_FEATURES sse4.1)
-deformkit_target(opencl GPU HALIDE x86-64-linux-sse41-opencl LANES 4 CPU_FEATURES sse4.1)
+deformkit_target(opencl HALIDE x86-64-linux-sse41-opencl LANES 4 CPU_FEATURES sse4.1 GPU opencl)
 
 # Variants: operator, pass, storage type, targets, best first. Dispatch takes the first target that this machine supports; GPU
 # targets are taken only when asked for, since the tensors are in host memory.

@@ -18,6 +18,14 @@ BilinearTap tap_at(const MsdaForwardInputs &in, const Expr &f, const Expr &q, co
 MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_taps) {
     const Type type = compute_type(in.value.type());
     const Expr zero = make_zero(type);
+    // Multiply-adds where the target has them; otherwise the compiler would be free to sum in any order.
+    const auto add_products = [&](const std::vector<Expr> &products) {
+        Expr total = products[0];
+        for (size_t i = 1; i < products.size(); i++) {
+            total = in.fused ? total + products[i] : ordered_add(total, products[i]);
+        }
+        return total;
+    };
     const auto value = [&](const Expr &position) { return cast(type, in.value(d, m, position, b)); };
 
     samples = RDom(0, in.num_samples, "samples");
@@ -46,7 +54,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         };
         const auto corner = [&](int c) { return stored_tap(kCornerWeight + c) * value(position(c)); };
         sum(d, m, q, b) = zero;
-        sum(d, m, q, b) = ordered_add(sum(d, m, q, b), corner(0) + corner(1) + corner(2) + corner(3));
+        sum(d, m, q, b) = ordered_add(sum(d, m, q, b), add_products({corner(0), corner(1), corner(2), corner(3)}));
     }
 
     channels = RDom(0, in.num_channels, "channels");
@@ -62,7 +70,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         const BilinearTap tap = tap_at(in, f, q, b);
         // The same products in the same order as `sum`, so that what is left out changes no other bit.
         const Expr weight = select(tap.inside, cast(type, in.attention_weights(f, q, b)), zero);
-        Expr total = zero;
+        std::vector<Expr> corners;
         for (int c = 0; c < 4; c++) {
             const int j = c / 2, i = c % 2;
             const Expr key = cast<int64_t>(in.level_table(f, kFirstKey)) +
@@ -70,10 +78,10 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
             const Expr counts = tap.inside && tap.has_column(i) && tap.has_row(j) && key >= 0 && key < in.num_keys;
             const Expr safe_key = cast<int32_t>(clamp(key, cast<int64_t>(0), cast<int64_t>(in.num_keys - 1)));
             const Expr position = unsafe_promise_clamped(safe_key * in.key_step, 0, in.max_position);
-            total += tap.column_weight(i) * (tap.row_weight(j) * weight) * select(counts, value(position), zero);
+            corners.push_back(tap.column_weight(i) * (tap.row_weight(j) * weight) * select(counts, value(position), zero));
         }
         exact(d, m, q, b) = zero;
-        exact(d, m, q, b) = ordered_add(exact(d, m, q, b), total);
+        exact(d, m, q, b) = ordered_add(exact(d, m, q, b), add_products(corners));
     }
 
     if (recheck) {

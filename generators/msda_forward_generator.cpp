@@ -52,6 +52,7 @@ public:
         in.num_samples = num_samples;
         in.careful = careful;
         const bool gpu = this->get_target().has_gpu_feature();
+        in.fused = gpu || this->get_target().has_feature(Target::FMA);
         deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu, traversal == deformkit::Traversal::kGrouped);
         output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) = cast(output.type(), algorithm.result);
 

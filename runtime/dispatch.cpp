@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -17,12 +19,12 @@ namespace {
 
 struct Target {
     const char *name;
-    bool gpu;
     bool (*supported)();
+    const halide_device_interface_t *(*device)();
 };
 
 constexpr Target kTargets[] = {
-#define DEFORMKIT_TARGET(name, gpu, supported) {#name, gpu, [] { return static_cast<bool>(supported); }},
+#define DEFORMKIT_TARGET(name, supported, device) {#name, [] { return static_cast<bool>(supported); }, device},
 #include "deformkit_targets.inc"
 #undef DEFORMKIT_TARGET
 };
@@ -37,8 +39,8 @@ constexpr const Target &target_named(const char *name) {
 }
 
 #define DEFORMKIT_VARIANT(operator_, pass, type, target)                                                       \
-    {#operator_ "_" #pass "_" #type "_" #target, #operator_ "_" #pass, #type, #target, target_named(#target).gpu, \
-     target_named(#target).supported, operator_##_##pass##_##type##_##target##_argv},
+    {#operator_ "_" #pass "_" #type "_" #target, #operator_ "_" #pass, #type, #target, \
+     target_named(#target).device != nullptr, target_named(#target).supported, operator_##_##pass##_##type##_##target##_argv},
 constexpr Variant kVariants[] = {
 #include "deformkit_variants.inc"
 };
@@ -83,6 +85,24 @@ void read_environment() {
     }
 }
 
+/// Whether a device of this kind answers. Asked once: drivers take their time.
+bool device_answers(const char *target) {
+    static std::mutex mutex;
+    static std::map<std::string, bool> answers;
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto [entry, is_new] = answers.try_emplace(target, false);
+    if (is_new) {
+        halide_dimension_t dimension(0, 1, 1);
+        halide_buffer_t buffer{};
+        buffer.type = halide_type_t(halide_type_float, 32);
+        buffer.dimensions = 1;
+        buffer.dim = &dimension;
+        entry->second = halide_device_malloc(nullptr, &buffer, target_named(target).device()) == 0;
+        halide_device_free(nullptr, &buffer);
+    }
+    return entry->second;
+}
+
 /// Why a row is passed over, or nullptr.
 const char *rejection(const Variant &variant, const char *forced) {
     if (forced != nullptr && std::strcmp(forced, variant.target) != 0) {
@@ -93,6 +113,9 @@ const char *rejection(const Variant &variant, const char *forced) {
     }
     if (variant.gpu && forced == nullptr) {
         return "the tensors are in host memory";
+    }
+    if (variant.gpu && !device_answers(variant.target)) {
+        return "no such device answers";
     }
     return nullptr;
 }
