@@ -80,16 +80,19 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
             const Expr position = unsafe_promise_clamped(safe_key * in.key_step, 0, in.max_position);
             corners.push_back(tap.column_weight(i) * (tap.row_weight(j) * weight) * select(counts, value(position), zero));
         }
-        exact(d, m, q, b) = zero;
+        if (recheck) {
+            // Nothing at all where nothing is suspect, not even zeros.
+            RDom once(0, 1, "once");
+            once.where(suspect(m, q, b));
+            exact(d, m, q, b) = undef(type);
+            exact(d, m, q, b) = cast(type, once.x);
+        } else {
+            exact(d, m, q, b) = zero;
+        }
         exact(d, m, q, b) = ordered_add(exact(d, m, q, b), add_products(corners));
     }
 
-    if (recheck) {
-        const Expr replace = in.careful || is_nan_bits(sum(d, m, q, b));
-        result = select(suspect(m, q, b) && replace, exact(d, m, q, b), sum(d, m, q, b));
-    } else {
-        result = exact(d, m, q, b);
-    }
+    result = recheck ? select(suspect(m, q, b), exact(d, m, q, b), sum(d, m, q, b)) : exact(d, m, q, b);
 }
 
 }  // namespace deformkit

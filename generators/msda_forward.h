@@ -39,7 +39,7 @@ struct MsdaForward {
     Halide::Func taps{"taps"};        ///< (s, TapField, m, q, b), or (f, TapField, 0, q, b) with flat_taps
     Halide::Func sum{"sum"};          ///< (d, m, q, b)
     Halide::Func suspect{"suspect"};  ///< (m, q, b)
-    Halide::Func exact{"exact"};      ///< (d, m, q, b), zero where nothing is suspect
+    Halide::Func exact{"exact"};      ///< (d, m, q, b), undefined where nothing is suspect
 
     Halide::Expr result;  ///< of (d, m, q, b), in the type of arithmetic
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "msda_forward.h"
 
@@ -6,14 +7,14 @@ namespace deformkit {
 
 using namespace Halide;
 
-// A task takes a tile of queries: taps of all its samples first, in memory order, then the sums in one of two traversals.
+// A task takes a tile of queries: taps of all its samples first, in memory order, then the sums in one of two traversals, then the
+// output, in memory order again. Head-major sums written straight to the output, a line pair here and there, spent half of
+// bevformer_tsa waiting for those lines (Xeon with 2 MB L2, AVX-512, one thread, as below).
 //
 // Head-major: the runtime has copied `value` so that a head's cells are contiguous, and the cells that neighbouring queries share
-// stay in L1. In place they would not: a head's cells, M * D floats apart, fall on an eighth of the cache's sets. Sums stay in
-// registers.
+// stay in L1. In place they would not: a head's cells, M * D floats apart, fall on an eighth of the cache's sets.
 //
-// Grouped: the cells of one level at a time compete for L2, 1.4x on detr_decoder_wide against all samples of a query at once
-// (Xeon with 2 MB L2, AVX-512, one thread).
+// Grouped: the cells of one level at a time compete for L2, 1.4x on detr_decoder_wide against all samples of a query at once.
 void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpuKnobs &knobs) {
     const bool head_major = knobs.traversal == Traversal::kHeadMajor;
     const int lanes = knobs.lanes;
@@ -23,14 +24,9 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
 
     output.split(f.q, qo, qi, knobs.query_tile, TailStrategy::GuardWithIf)
         .fuse(qo, f.b, task)
+        .reorder(f.d, f.m, qi, task)
         .parallel(task)
         .vectorize(f.d, lanes, TailStrategy::GuardWithIf);
-    if (head_major) {
-        output.reorder(f.d, qi, f.m, task);
-    } else {
-        output.reorder(f.d, f.m, qi, task);
-    }
-    const LoopLevel pair(output, head_major ? qi : f.m);  // one query and head
 
     f.taps.compute_at(output, task)
         .bound(f.field, 0, kTapFields)
@@ -55,25 +51,31 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
             .split(f.samples.x, so, si, group)
             .unroll(si);
         if (head_major) {
-            stage.reorder(lane, vector, si, so, chunk);
+            stage.reorder(lane, vector, si, so, chunk, f.q, f.m, f.b);
         } else {
             stage.reorder(lane, vector, si, chunk, f.m, f.q, so, f.b);
         }
     };
-    f.sum.compute_at(head_major ? pair : LoopLevel(output, task))
-        .vectorize(f.d, lanes, TailStrategy::RoundUp)
-        .reorder(f.d, f.m, f.q, f.b);
+    f.sum.compute_at(output, task).vectorize(f.d, lanes, TailStrategy::RoundUp);
+    if (head_major) {
+        f.sum.reorder_storage(f.d, f.q, f.m, f.b).reorder(f.d, f.q, f.m, f.b);
+    }
     for (int group : {4, 2}) {
         schedule_update(f.sum.update().specialize(S % group == 0), group);
     }
     schedule_update(f.sum.update(), 1);
 
-    f.suspect.compute_at(pair).update().atomic().vectorize(f.channels.x, lanes, TailStrategy::GuardWithIf);
-    f.exact.compute_at(pair).vectorize(f.d, lanes, TailStrategy::RoundUp);
-    f.exact.update().reorder(f.d, f.exact_samples.x).vectorize(f.d, lanes, TailStrategy::RoundUp);
+    f.suspect.compute_at(output, f.m).update().atomic().vectorize(f.channels.x, lanes, TailStrategy::GuardWithIf);
+    f.exact.compute_at(output, f.m).vectorize(f.d, lanes, TailStrategy::RoundUp);
+    f.exact.update(0).vectorize(f.d, lanes, TailStrategy::RoundUp);
+    f.exact.update(1).reorder(f.d, f.exact_samples.x).vectorize(f.d, lanes, TailStrategy::RoundUp);
 
-    // Sizes of common models: loops over vectors and groups unroll and tails vanish.
-    output.specialize(D == 32 && S == 16);
+    // Channels and samples of common models: loops over vectors and groups unroll and tails vanish. Each specialisation is one
+    // more copy of everything above, and beyond about a dozen of them lowering takes minutes.
+    const std::pair<int, int> common[] = {{32, 16}, {32, 12}, {32, 32}, {16, 2}, {64, 16}};
+    for (const auto &[channels, samples] : common) {
+        output.specialize(D == channels && S == samples);
+    }
     for (int channels : {32, 16, 64}) {
         output.specialize(D == channels);
     }
