@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""README.md and docs/ against the repository. What they show must be there, and snippets must be code that a test runs.
+
+usage: docs_test.py build/.../deformkit_variants.inc
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+# Lines in ```sh blocks that are no ./run command, and the test that runs them.
+TESTED_ELSEWHERE = {
+    "cmake --install build/release --prefix PREFIX": "install.library",
+    "cmake --install build/release --prefix PREFIX --component kernels": "install.kernels",
+}
+
+
+def blocks(page, language):
+    """(text before, contents) of each fenced block of that language."""
+    text = page.read_text()
+    return [(text[: m.start()], m.group(1)) for m in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)]
+
+
+def commands_of_run():
+    usage = subprocess.run([ROOT / "run", "help"], check=True, capture_output=True, text=True).stdout
+    return set(re.findall(r"^  ([a-z]+)", usage, re.M))
+
+
+class Docs(unittest.TestCase):
+    def test_run_commands_exist(self):
+        known = commands_of_run()
+        self.assertIn("test", known)
+        seen = set()
+        for page in PAGES:
+            for command in re.findall(r"\./run ([a-z]+)", page.read_text()):
+                self.assertIn(command, known, f"{page.name}: ./run {command}")
+                seen.add(command)
+        self.assertTrue({"demo", "test", "bench", "build"} <= seen)
+
+    def test_shell_lines_are_tested(self):
+        lines = [(page, line) for page in PAGES for _, text in blocks(page, "sh") for line in text.splitlines()]
+        self.assertTrue(lines)
+        for page, line in lines:
+            if shlex.split(line)[0] != "./run":
+                self.assertIn(line, TESTED_ELSEWHERE, page.name)
+
+    def test_unknown_commands_are_refused(self):
+        for arguments in ([], ["no-such-command"], ["tune"]):
+            result = subprocess.run([ROOT / "run", *arguments], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertTrue(result.stderr)
+
+    def test_snippets_are_tested_code(self):
+        found = 0
+        for page in PAGES:
+            for language in ("c", "cpp", "cmake"):
+                for before, text in blocks(page, language):
+                    marker = re.search(r"<!-- snippet: (\S+) -->\n$", before)
+                    self.assertTrue(marker, f"{page.name}: a {language} block does not say which file it is from:\n{text}")
+                    self.assertIn(text, (ROOT / marker.group(1)).read_text(), f"{page.name}: differs from {marker.group(1)}")
+                    found += 1
+        self.assertGreaterEqual(found, 3)
+
+    def test_paths_exist(self):
+        found = 0
+        for page in PAGES:
+            text = page.read_text()
+            links = [page.parent / target for target in re.findall(r"\]\(([^)#:]+)\)", text)]
+            names = re.findall(r"`([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]*|[a-z]+\.cmake)`", text)
+            for path in links + [ROOT / name for name in names if not name.startswith("build/")]:
+                self.assertTrue(path.exists(), f"{page.name}: {path}")
+                found += 1
+        self.assertGreater(found, 5)
+
+    def test_variants_are_those_of_the_build(self):
+        rows = re.findall(r"DEFORMKIT_VARIANT\((\w+), (\w+), (\w+), (\w+)\)", Path(sys.argv[1]).read_text())
+        listed = re.findall(r"^\| `(\w+_forward_\w+|\w+_backward_\w+)` \|", (ROOT / "README.md").read_text(), re.M)
+        self.assertTrue(rows)
+        self.assertEqual(listed, ["_".join(row) for row in rows])
+
+    def test_environment_variables_are_read(self):
+        sources = "".join(p.read_text() for p in [ROOT / "run", *(ROOT / "runtime").rglob("*.cpp")])
+        read = set(re.findall(r'(?:getenv\(|\$\{|")(DEFORMKIT_[A-Z_]+)', sources))
+        listed = re.findall(r"^\| `(DEFORMKIT_[A-Z_]+)` \|", (ROOT / "README.md").read_text(), re.M)
+        self.assertTrue(listed)
+        for name in listed:
+            self.assertIn(name, read)
+        header = (ROOT / "runtime/include/deformkit/deformkit.h").read_text()
+        for name in re.findall(r"DEFORMKIT_[A-Z_]+(?= (?:forces|sets|makes)|=1 logs)", header):
+            self.assertIn(name, listed)
+
+    def test_statuses_are_those_of_the_header(self):
+        header = (ROOT / "runtime/include/deformkit/deformkit.h").read_text()
+        listed = re.findall(r"^\| `(DEFORMKIT_[A-Z_]+)` \|", (ROOT / "docs/msda.md").read_text(), re.M)
+        self.assertEqual(listed, re.findall(r"^    (DEFORMKIT_[A-Z_]+) = \d+", header, re.M))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])

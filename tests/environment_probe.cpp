@@ -1,0 +1,18 @@
+// One small call in a process of its own, for tests of the environment: prints status, variant and message.
+#include <deformkit/deformkit.h>
+
+#include <cstdio>
+
+#include "msda_case.h"
+
+int main() {
+    using namespace deformkit::testing;
+    const MsdaCase c = make_case(awkward_workload("samples_4x4"));
+    MsdaTensors tensors(c);
+    const deformkit_status status = tensors.call();
+    std::printf("status=%d\nvariant=%s\nerror=%s\n", status, deformkit_last_variant(), deformkit_last_error());
+    if (status != DEFORMKIT_OK) {
+        return tensors.output.all_poison() ? 0 : 1;
+    }
+    return matches_reference(c, tensors.output.load<float>()) ? 0 : 1;
+}

@@ -1,0 +1,77 @@
+// One call of MSDA forward: its inputs, how they lie in memory, and what it has to give.
+#pragma once
+
+#include <deformkit/deformkit.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "guarded.h"
+#include "workloads.h"
+
+namespace deformkit::testing {
+
+/// Extents as in the public header; data dense, row-major.
+struct MsdaCase {
+    int64_t B, K, M, D, Q, L, P;
+    std::vector<float> value, locations, weights;
+    std::vector<int64_t> shapes, starts;
+
+    std::vector<int64_t> value_shape() const { return {B, K, M, D}; }
+    std::vector<int64_t> shapes_shape() const { return {L, 2}; }
+    std::vector<int64_t> starts_shape() const { return {L}; }
+    std::vector<int64_t> locations_shape() const { return {B, Q, M, L, P, 2}; }
+    std::vector<int64_t> weights_shape() const { return {B, Q, M, L, P}; }
+    std::vector<int64_t> output_shape() const { return {B, Q, M * D}; }
+    std::vector<int64_t> output_by_head_shape() const { return {B, Q, M, D}; }
+    bool is_trivial() const { return B * Q * M * D == 0 || K * L * P == 0; }  ///< nothing to compute
+};
+
+MsdaCase make_case(const MsdaWorkload &workload, uint32_t seed = 1);
+const MsdaWorkload &awkward_workload(const std::string &name);
+
+/// With as many queries as it takes to read each cell 64 times, as in an encoder. Kernels may go another way then.
+MsdaWorkload crowded(MsdaWorkload workload);
+
+/// The same maps, and `queries` of the queries, evenly spread.
+MsdaCase take_queries(const MsdaCase &from, int64_t queries);
+
+/// Moves locations away from the lines between cells, where float32 and float64 may disagree on which cells a sample touches.
+void avoid_ties(MsdaCase &c);
+
+struct MsdaLayout {
+    Layout value, shapes, starts, locations, weights, output;
+    int index_bits = 64;
+    bool output_by_head = false;  ///< output [B, Q, M, D] instead of [B, Q, M * D]
+
+    static MsdaLayout guarded(Guard guard);
+};
+
+/// The six tensors in guarded memory; the inputs cannot be written to.
+struct MsdaTensors {
+    GuardedTensor value, shapes, starts, locations, weights, output;
+
+    explicit MsdaTensors(const MsdaCase &c, const MsdaLayout &layout = {});
+    deformkit_status call();
+};
+
+/// What is left of a case when axes are expanded: elements that share memory are equal.
+MsdaCase as_stored(const MsdaCase &c, const MsdaLayout &layout);
+
+/// Calls the library and returns the output, dense. Fails the test if the call fails, writes outside the output or not all of
+/// it.
+std::vector<float> run(const MsdaCase &c, const MsdaLayout &layout = {});
+
+/// Whether each output is as close to the float64 reference as float32 arithmetic has to bring it; NaN and infinities agree.
+::testing::AssertionResult matches_reference(const MsdaCase &c, const std::vector<float> &output);
+
+/// Whether most outputs differ from zero: else a comparison would prove nothing.
+::testing::AssertionResult is_substantial(const std::vector<float> &output);
+
+/// Bit for bit, NaN included.
+::testing::AssertionResult same_bits(const std::vector<float> &a, const std::vector<float> &b);
+
+}  // namespace deformkit::testing

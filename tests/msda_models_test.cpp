@@ -1,0 +1,41 @@
+// Every variant on shapes of real models: all queries for the variant that this machine would choose, some for the others.
+#include <algorithm>
+
+#include "msda_case.h"
+#include "variants.h"
+
+namespace deformkit::testing {
+namespace {
+
+bool is_best(const Variant &variant) {
+    for (const Variant &other : all_variants()) {
+        if (other.op == variant.op && other.pass == variant.pass && other.type == variant.type &&
+            availability_of(other.target) == Availability::kYes) {
+            return other.target == variant.target;
+        }
+    }
+    return false;
+}
+
+void check(const MsdaWorkload &workload, const Variant &variant) {
+    MsdaCase c = make_case(workload);
+    if (!is_best(variant)) {
+        c = take_queries(c, 61);
+    }
+    MsdaLayout layout;
+    layout.index_bits = 32;
+    const std::vector<float> output = run(c, layout);
+    EXPECT_EQ(deformkit_last_variant(), variant.name());
+    EXPECT_TRUE(matches_reference(c, output));
+    EXPECT_TRUE(is_substantial(output));
+}
+
+const bool registered = [] {
+    for (const MsdaWorkload &workload : msda_model_workloads()) {
+        for_each_msda_forward_variant("Models", workload.name, [&](const Variant &v) { check(workload, v); });
+    }
+    return true;
+}();
+
+}  // namespace
+}  // namespace deformkit::testing

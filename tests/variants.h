@@ -1,0 +1,52 @@
+// The rows of variants.cmake, and tests that run once for each of them.
+#pragma once
+
+#include <deformkit/deformkit.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace deformkit::testing {
+
+struct Variant {
+    std::string op, pass, type, target;
+
+    std::string name() const { return op + "_" + pass + "_" + type + "_" + target; }
+};
+
+/// All rows, best first within each operator, pass and type.
+const std::vector<Variant> &all_variants();
+
+enum class Availability {
+    kYes,
+    kNo,
+    kAsk,  ///< no feature of this CPU decides: the library has to say
+};
+
+/// What this CPU's features say about a target, independent of the library. Fails the test for a target that it does not know.
+Availability availability_of(const std::string &target);
+
+/// Forces a variant for the length of a test; skips the test where the machine lacks it.
+class VariantTest : public ::testing::Test {
+public:
+    using Body = std::function<void(const Variant &)>;
+    VariantTest(const Variant &variant, Body body) : variant_(variant), body_(std::move(body)) {}
+
+    void SetUp() override;
+    void TestBody() override { body_(variant_); }
+    void TearDown() override;
+
+private:
+    Variant variant_;
+    Body body_;
+};
+
+/// Adds the test `suite`.<variant's name>/`name` for every variant of MSDA forward.
+void for_each_msda_forward_variant(const std::string &suite, const std::string &name, const VariantTest::Body &body);
+
+/// The smallest call there is, to find out whether the chosen target works here.
+deformkit_status try_msda_forward();
+
+}  // namespace deformkit::testing
