@@ -1,6 +1,6 @@
 # Turns the rows of variants.cmake into compiled kernels and rows of the dispatch table.
 #
-# After include(variants.cmake): DEFORMKIT_KERNELS lists the kernel libraries, and the target deformkit_variants carries an include
+# After include(variants.cmake): DEFORMKIT_KERNELS lists the kernel libraries, DEFORMKIT_KERNEL_HEADERS their headers, and the target deformkit_variants carries an include
 # directory with deformkit_variants.inc, whose rows read DEFORMKIT_VARIANT(operator, pass, type, target), best first;
 # deformkit_companions.inc, the same for kernels that the runtime runs in place of a row's where that pays; and
 # deformkit_targets.inc, whose rows read DEFORMKIT_TARGET(target, does this CPU support it, device interface or nullptr).
@@ -11,6 +11,7 @@ set(DEFORMKIT_TYPE_bf16 bfloat16)
 set(DEFORMKIT_TYPE_f64 float64)
 
 set(DEFORMKIT_KERNELS "")
+set(DEFORMKIT_KERNEL_HEADERS "")
 set(DEFORMKIT_VARIANT_ROWS "")
 set(DEFORMKIT_COMPANION_ROWS "")
 set(DEFORMKIT_TARGET_ROWS "")
@@ -64,9 +65,10 @@ function(deformkit_variants operator pass type)
         list(APPEND DEFORMKIT_KERNELS ${variant})
         string(APPEND ${rows} "DEFORMKIT_VARIANT(${operator}, ${pass}, ${type}, ${target})\n")
         string(APPEND DEFORMKIT_VARIANT_HEADERS "#include \"${variant}.h\"\n")
-        install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deformkit/kernels COMPONENT kernels EXCLUDE_FROM_ALL)
+        list(APPEND DEFORMKIT_KERNEL_HEADERS ${header})
     endforeach ()
     set(DEFORMKIT_KERNELS ${DEFORMKIT_KERNELS} PARENT_SCOPE)
+    set(DEFORMKIT_KERNEL_HEADERS ${DEFORMKIT_KERNEL_HEADERS} PARENT_SCOPE)
     set(${rows} ${${rows}} PARENT_SCOPE)
     set(DEFORMKIT_VARIANT_HEADERS ${DEFORMKIT_VARIANT_HEADERS} PARENT_SCOPE)
 endfunction()
