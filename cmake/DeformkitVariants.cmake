@@ -1,9 +1,10 @@
 # Turns the rows of variants.cmake into compiled kernels and rows of the dispatch table.
 #
-# After include(variants.cmake): DEFORMKIT_KERNELS lists the kernel libraries, DEFORMKIT_KERNEL_HEADERS their headers, and the target deformkit_variants carries an include
-# directory with deformkit_variants.inc, whose rows read DEFORMKIT_VARIANT(operator, pass, type, target), best first;
-# deformkit_companions.inc, the same for kernels that the runtime runs in place of a row's where that pays; and
-# deformkit_targets.inc, whose rows read DEFORMKIT_TARGET(target, does this CPU support it, device interface or nullptr).
+# After include(variants.cmake): DEFORMKIT_KERNELS lists the kernel libraries, DEFORMKIT_KERNEL_HEADERS their headers, and the
+# target deformkit_variants carries an include directory with
+#   deformkit_variants.inc    rows DEFORMKIT_VARIANT(operator, pass, type, target), best first
+#   deformkit_companions.inc  the same for kernels that the runtime runs in place of a row's where that pays
+#   deformkit_targets.inc     rows DEFORMKIT_TARGET(target, does this CPU support it, device interface or nullptr)
 
 set(DEFORMKIT_TYPE_f32 float32)
 set(DEFORMKIT_TYPE_f16 float16)
@@ -60,12 +61,11 @@ function(deformkit_variants operator pass type)
             GENERATOR ${operator}_${pass}
             TARGETS ${DEFORMKIT_TARGET_${target}_HALIDE}
             USE_RUNTIME deformkit_halide_runtime
-            PARAMS storage_type=${DEFORMKIT_TYPE_${type}} lanes=${DEFORMKIT_TARGET_${target}_LANES} ${params}
-            HEADER header)
+            PARAMS storage_type=${DEFORMKIT_TYPE_${type}} lanes=${DEFORMKIT_TARGET_${target}_LANES} ${params})
         list(APPEND DEFORMKIT_KERNELS ${variant})
         string(APPEND ${rows} "DEFORMKIT_VARIANT(${operator}, ${pass}, ${type}, ${target})\n")
         string(APPEND DEFORMKIT_VARIANT_HEADERS "#include \"${variant}.h\"\n")
-        list(APPEND DEFORMKIT_KERNEL_HEADERS ${header})
+        list(APPEND DEFORMKIT_KERNEL_HEADERS ${CMAKE_CURRENT_BINARY_DIR}/${variant}.h)
     endforeach ()
     set(DEFORMKIT_KERNELS ${DEFORMKIT_KERNELS} PARENT_SCOPE)
     set(DEFORMKIT_KERNEL_HEADERS ${DEFORMKIT_KERNEL_HEADERS} PARENT_SCOPE)
