@@ -51,15 +51,23 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
             .split(f.samples.x, so, si, group)
             .unroll(si);
         if (head_major) {
-            stage.reorder(lane, vector, si, so, chunk, f.q, f.m, f.b);
+            stage.reorder(lane, vector, si, so, chunk);
         } else {
             stage.reorder(lane, vector, si, chunk, f.m, f.q, so, f.b);
         }
     };
-    f.sum.compute_at(output, task).vectorize(f.d, lanes, TailStrategy::RoundUp);
     if (head_major) {
-        f.sum.reorder_storage(f.d, f.q, f.m, f.b).reorder(f.d, f.q, f.m, f.b);
+        // Sums of one query and head stay in registers until they are complete.
+        Func complete = f.sum.in();
+        complete.compute_at(output, task)
+            .reorder_storage(f.d, f.q, f.m, f.b)
+            .reorder(f.d, f.q, f.m, f.b)
+            .vectorize(f.d, lanes, TailStrategy::RoundUp);
+        f.sum.compute_at(complete, f.q);
+    } else {
+        f.sum.compute_at(output, task);
     }
+    f.sum.vectorize(f.d, lanes, TailStrategy::RoundUp);
     for (int group : {4, 2}) {
         schedule_update(f.sum.update().specialize(S % group == 0), group);
     }

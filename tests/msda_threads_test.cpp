@@ -45,6 +45,7 @@ void check_callers(const Variant &variant) {
     }
     std::vector<std::string> complaints(kCallers);
     std::vector<std::thread> callers;
+    callers.reserve(kCallers);
     for (int i = 0; i < kCallers; i++) {
         callers.emplace_back([&, i] {
             if (*deformkit_last_error() != '\0' || *deformkit_last_variant() != '\0') {

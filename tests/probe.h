@@ -12,7 +12,7 @@ namespace deformkit::testing {
 
 /// `environment`: NAME=VALUE..., as env(1) takes them. Fails the test if what the call wrote is wrong.
 inline ChildResult probe(const std::string &environment) {
-    const ChildResult result = run_command("env " + environment + " '" DEFORMKIT_PROBE "'");
+    ChildResult result = run_command("env " + environment + " '" DEFORMKIT_PROBE "'");
     EXPECT_EQ(result.status, 0) << environment << ": " << result.output;
     return result;
 }

@@ -1,8 +1,20 @@
 #include "variants.h"
 
+#include <cpuid.h>
+
 #include "guarded.h"
 
 namespace deformkit::testing {
+
+namespace {
+
+/// Not every compiler's __builtin_cpu_supports has a name for it.
+bool has_f16c() {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+}  // namespace
 
 const std::vector<Variant> &all_variants() {
     static const std::vector<Variant> variants = {
@@ -19,7 +31,7 @@ Availability availability_of(const std::string &target) {
     if (target == "sse41") {
         return known(__builtin_cpu_supports("sse4.1"));
     }
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     if (target == "avx2") {
         return known(avx2);
     }
