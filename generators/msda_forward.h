@@ -19,15 +19,15 @@ struct MsdaForwardInputs {
     Halide::Func sampling_locations;  ///< (xy, f, q, b)
     Halide::Func attention_weights;   ///< (f, q, b)
     Halide::Expr num_channels, num_keys, num_samples;
-    /// Steps of value's third axis from key to key. With that axis of stride 1 and the keys' stride as the step, a key becomes an
-    /// address by a multiplication per tap instead of one per load.
+    /// Steps of value's third axis from key to key. With that axis of stride 1 and the keys' stride as the step, a key becomes
+    /// an address by a multiplication per tap instead of one per load.
     Halide::Expr key_step, max_position;
     bool fused = false;    ///< the target multiplies and adds in one instruction
     Halide::Expr careful;  ///< some level reaches outside `value`: every cell has to be checked
 };
 
-/// What a sample boils down to: where (as bits) its two cell pairs lie on value's third axis, one on each row, and four weights. One array rather than
-/// six: a sum then reads one stream of memory beside the cells.
+/// What a sample boils down to: where (as bits) its two cell pairs lie on value's third axis, one on each row, and four
+/// weights. One array rather than six: a sum then reads one stream of memory beside the cells.
 enum TapField { kPairPosition = 0, kCornerWeight = 2, kTapFields = 6 };
 
 /// Two ways to the same result. `sum` multiplies a cell that does not count by zero, which is right unless that cell is NaN or

@@ -6,8 +6,7 @@ using namespace Halide;
 using Halide::Internal::make_const;
 using Halide::Internal::make_zero;
 
-BilinearTap::BilinearTap(const Expr &u, const Expr &v, const Expr &width, const Expr &height)
-    : width(width), height(height) {
+BilinearTap::BilinearTap(const Expr &u, const Expr &v, const Expr &width, const Expr &height) : width(width), height(height) {
     const Type type = u.type();
     const Expr w = cast(type, width), h = cast(type, height);
     const Expr half = make_const(type, 0.5), zero = make_zero(type), minus_one = make_const(type, -1);

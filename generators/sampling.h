@@ -43,8 +43,8 @@ struct CellPair {
 /// cell, the corner that remains has moved to the other half; weights of corners off the map are zero in any case.
 CellPair cell_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys);
 
-/// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per term:
-/// reassociated, the chain of four dependent multiply-adds per sample is what a sum takes.
+/// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per
+/// term: reassociated, the chain of four dependent multiply-adds per sample is what a sum takes.
 Halide::Expr ordered_add(const Halide::Expr &a, const Halide::Expr &b);
 
 /// True where any bit pattern of `value` is a NaN. Decided on integers: the compiler may assume that sums are never NaN.

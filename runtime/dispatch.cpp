@@ -38,9 +38,14 @@ constexpr const Target &target_named(const char *name) {
     throw std::logic_error("variants.cmake: a variant for an unknown target");
 }
 
-#define DEFORMKIT_VARIANT(operator_, pass, type, target)                                                       \
-    {#operator_ "_" #pass "_" #type "_" #target, #operator_ "_" #pass, #type, #target, \
-     target_named(#target).device != nullptr, target_named(#target).supported, operator_##_##pass##_##type##_##target##_argv},
+#define DEFORMKIT_VARIANT(operator_, pass, type, target) \
+    {#operator_ "_" #pass "_" #type "_" #target,         \
+     #operator_ "_" #pass,                               \
+     #type,                                              \
+     #target,                                            \
+     target_named(#target).device != nullptr,            \
+     target_named(#target).supported,                    \
+     operator_##_##pass##_##type##_##target##_argv},
 constexpr Variant kVariants[] = {
 #include "deformkit_variants.inc"
 };
@@ -122,9 +127,11 @@ const char *rejection(const Variant &variant, const char *forced) {
 
 deformkit_status status_of(int halide_error) {
     switch (halide_error) {
-        case halide_error_code_out_of_memory: return DEFORMKIT_OUT_OF_MEMORY;
+        case halide_error_code_out_of_memory:
+            return DEFORMKIT_OUT_OF_MEMORY;
         case halide_error_code_buffer_allocation_too_large:
-        case halide_error_code_buffer_extents_too_large: return DEFORMKIT_NO_VARIANT;
+        case halide_error_code_buffer_extents_too_large:
+            return DEFORMKIT_NO_VARIANT;
         case halide_error_code_no_device_interface:
         case halide_error_code_device_interface_no_device:
         case halide_error_code_device_malloc_failed:
@@ -136,8 +143,10 @@ deformkit_status status_of(int halide_error) {
         case halide_error_code_copy_to_device_failed:
         case halide_error_code_gpu_device_error:
         case halide_error_code_symbol_not_found:
-        case halide_error_code_generic_error: return DEFORMKIT_DEVICE_FAILURE;
-        default: return DEFORMKIT_INTERNAL_ERROR;
+        case halide_error_code_generic_error:
+            return DEFORMKIT_DEVICE_FAILURE;
+        default:
+            return DEFORMKIT_INTERNAL_ERROR;
     }
 }
 

@@ -11,12 +11,12 @@ namespace deformkit {
 
 /// One row of variants.cmake.
 struct Variant {
-    const char *name;      ///< msda_forward_f32_avx512
-    const char *operation; ///< msda_forward
-    const char *type;      ///< f32
-    const char *target;    ///< avx512
+    const char *name;       ///< msda_forward_f32_avx512
+    const char *operation;  ///< msda_forward
+    const char *type;       ///< f32
+    const char *target;     ///< avx512
     bool gpu;
-    bool (*supported)();   ///< by this machine's CPU; a GPU's driver is asked by the call itself
+    bool (*supported)();  ///< by this machine's CPU; a GPU's driver is asked by the call itself
     int (*run)(void **args);
 };
 
@@ -26,8 +26,8 @@ const Variant &choose_variant(const char *operation, DLDataType dtype);
 /// The companion kernel of this name for the same type and target, or nullptr where there is none.
 const Variant *companion(const Variant &variant, const char *operation);
 
-/// Runs a kernel: buffers as halide_buffer_t *, scalars as pointers to them, in the kernel's order; `buffers` lists the buffers,
-/// output last. A GPU's copies of them are made and dropped here.
+/// Runs a kernel: buffers as halide_buffer_t *, scalars as pointers to them, in the kernel's order; `buffers` lists the
+/// buffers, output last. A GPU's copies of them are made and dropped here.
 void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers);
 
 /// Remembered for deformkit_last_variant().

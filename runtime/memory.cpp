@@ -12,7 +12,7 @@ namespace deformkit {
 
 namespace {
 
-constexpr size_t kAlignment = 128;         // Halide's vectors may touch a whole aligned vector beyond the end
+constexpr size_t kAlignment = 128;  // Halide's vectors may touch a whole aligned vector beyond the end
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMaxCached = size_t{256} << 20;  // beyond this, released blocks go back to the system
 constexpr int kClasses = 4 * 48;

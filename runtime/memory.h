@@ -8,7 +8,7 @@ namespace deformkit {
 
 /// At least `bytes`, aligned to 128 bytes; nullptr when there is no memory. Never throws.
 void *scratch_acquire(size_t bytes) noexcept;
-void scratch_release(void *block) noexcept;
+void scratch_release(void *pointer) noexcept;
 
 /// Owns one block; throws std::bad_alloc.
 class Scratch {

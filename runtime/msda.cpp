@@ -82,8 +82,8 @@ Arguments validate(const DLTensor *value, const DLTensor *spatial_shapes, const 
         require_extent(a.output, 2, a.n.M, "M = value.shape[2]");
         require_extent(a.output, 3, a.n.D, "D = value.shape[3]");
     }
-    require_no_overlap(a.output, {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations,
-                                  &a.attention_weights});
+    require_no_overlap(a.output,
+                       {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
     return a;
 }
 
@@ -101,8 +101,8 @@ bool addressable(const Tensor &tensor, const Variant &variant) {
     return fits_buffer(tensor);
 }
 
-/// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined and dense,
-/// copied where the strides do not allow it.
+/// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined and
+/// dense, copied where the strides do not allow it.
 OwnedTensor join_samples(const Tensor &tensor, const Variant &variant) {
     const auto join = [](const Tensor &t) { return t.join_axes(3).join_axes(2); };
     const auto in_place = [&] {
@@ -250,11 +250,10 @@ void forward(Arguments a) {
 
 }  // namespace deformkit
 
-deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
-                                        const DLTensor *sampling_locations, const DLTensor *attention_weights,
-                                        DLTensor *output) {
+deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes,
+                                        const DLTensor *level_start_index, const DLTensor *sampling_locations,
+                                        const DLTensor *attention_weights, DLTensor *output) {
     using namespace deformkit;
-    return guarded([&] {
-        forward(validate(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output));
-    });
+    return guarded(
+        [&] { forward(validate(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output)); });
 }

@@ -17,8 +17,8 @@ struct OwnedTensor {
     Scratch memory;
 };
 
-/// Uninitialised, with the shape and type of `like`. `order` lists the axes of memory from slowest to fastest; `extents`, where it
-/// is given, holds the extents to allocate for (at least the shape's): what lies between is set to zero.
+/// Uninitialised, with the shape and type of `like`. `order` lists the axes of memory from slowest to fastest; `extents`, where
+/// it is given, holds the extents to allocate for (at least the shape's): what lies between is set to zero.
 OwnedTensor allocate_like(const Tensor &like, const std::vector<int> &order, const std::vector<int64_t> &extents = {});
 
 }  // namespace deformkit

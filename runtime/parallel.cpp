@@ -1,9 +1,8 @@
 #include "parallel.h"
 
+#include <HalideRuntime.h>
 #include <pthread.h>
 #include <unistd.h>
-
-#include <HalideRuntime.h>
 
 #include <atomic>
 #include <cstdio>
@@ -120,8 +119,8 @@ void detail::parallel_for(int count, int (*task)(void *context, int i, uint8_t *
 deformkit_status deformkit_set_num_threads(int num_threads) {
     return deformkit::guarded([&] {
         if (num_threads < 0 || num_threads > 4096) {
-            throw deformkit::Failure(DEFORMKIT_INVALID_VALUE, "num_threads: expected a number from 0 to 4096, got " +
-                                                                  std::to_string(num_threads));
+            throw deformkit::Failure(DEFORMKIT_INVALID_VALUE,
+                                     "num_threads: expected a number from 0 to 4096, got " + std::to_string(num_threads));
         }
         deformkit::initialise_halide();
         deformkit::set_threads(num_threads);

@@ -162,12 +162,24 @@ Tensor Tensor::join_axes(int axis) const {
 std::string dtype_name(DLDataType dtype) {
     std::string name;
     switch (dtype.code) {
-        case kDLInt: name = "int"; break;
-        case kDLUInt: name = "uint"; break;
-        case kDLFloat: name = "float"; break;
-        case kDLBfloat: name = "bfloat"; break;
-        case kDLComplex: name = "complex"; break;
-        default: name = "type code " + std::to_string(dtype.code) + ", bits "; break;
+        case kDLInt:
+            name = "int";
+            break;
+        case kDLUInt:
+            name = "uint";
+            break;
+        case kDLFloat:
+            name = "float";
+            break;
+        case kDLBfloat:
+            name = "bfloat";
+            break;
+        case kDLComplex:
+            name = "complex";
+            break;
+        default:
+            name = "type code " + std::to_string(dtype.code) + ", bits ";
+            break;
     }
     name += std::to_string(dtype.bits);
     return dtype.lanes == 1 ? name : name + "x" + std::to_string(dtype.lanes);
@@ -183,7 +195,8 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
     switch (tensor->device.device_type) {
         case kDLCPU:
         case kDLCUDAHost:
-        case kDLROCMHost: break;
+        case kDLROCMHost:
+            break;
         default:
             fail(DEFORMKIT_WRONG_DEVICE, name, "host memory (DLPack device type " + std::to_string(kDLCPU) + ")",
                  "DLPack device type " + std::to_string(tensor->device.device_type));
@@ -266,9 +279,8 @@ void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor
             continue;
         }
         ByteMap map(output);
-        for_each_element(output, [&](int64_t offset) {
-            map.mark(output.data + offset * output.element_bytes(), output.element_bytes());
-        });
+        for_each_element(
+            output, [&](int64_t offset) { map.mark(output.data + offset * output.element_bytes(), output.element_bytes()); });
         for_each_element(*input, [&](int64_t offset) {
             if (map.holds(input->data + offset * input->element_bytes(), input->element_bytes())) {
                 fail(DEFORMKIT_OVERLAPPING_OUTPUT, output.name, "memory of its own",

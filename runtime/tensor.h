@@ -33,8 +33,8 @@ struct Tensor {
 
 std::string dtype_name(DLDataType dtype);
 
-/// Checks all that can be checked of one argument alone: not NULL, a plain type, host memory, `ndim` axes (one of those given), no
-/// negative extent, data where there are elements.
+/// Checks all that can be checked of one argument alone: not NULL, a plain type, host memory, `ndim` axes (one of those given),
+/// no negative extent, data where there are elements.
 Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int> ndims);
 
 void require_same_dtype(const Tensor &tensor, const Tensor &like);

@@ -7,12 +7,12 @@ namespace deformkit {
 
 using namespace Halide;
 
-// A task takes a tile of queries: taps of all its samples first, in memory order, then the sums in one of two traversals, then the
-// output, in memory order again. Head-major sums written straight to the output, a line pair here and there, spent half of
+// A task takes a tile of queries: taps of all its samples first, in memory order, then the sums in one of two traversals, then
+// the output, in memory order again. Head-major sums written straight to the output, a line pair here and there, spent half of
 // bevformer_tsa waiting for those lines (Xeon with 2 MB L2, AVX-512, one thread, as below).
 //
-// Head-major: the runtime has copied `value` so that a head's cells are contiguous, and the cells that neighbouring queries share
-// stay in L1. In place they would not: a head's cells, M * D floats apart, fall on an eighth of the cache's sets.
+// Head-major: the runtime has copied `value` so that a head's cells are contiguous, and the cells that neighbouring queries
+// share stay in L1. In place they would not: a head's cells, M * D floats apart, fall on an eighth of the cache's sets.
 //
 // Grouped: the cells of one level at a time compete for L2, 1.4x on detr_decoder_wide against all samples of a query at once.
 void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpuKnobs &knobs) {

@@ -1,15 +1,16 @@
 /* deformkit: deformable sampling operators for detection transformers and camera (BEV) perception.
  *
- * Tensors are DLPack's DLTensor. Shapes are row-major (last axis fastest). Any strides are accepted (transposed, sliced, expanded,
- * negative); NULL strides mean dense. Outputs take any strides too, but must not overlap themselves or an input.
+ * Tensors are DLPack's DLTensor. Shapes are row-major (last axis fastest). Any strides are accepted (transposed, sliced,
+ * expanded, negative); NULL strides mean dense. Outputs take any strides too, but must not overlap themselves or an input.
  *
- * Every function returns DEFORMKIT_OK or a status that says what kind of thing was wrong; deformkit_last_error() then tells which
- * argument, what was expected and what came. A refused call writes nothing. Outputs are written in full, never accumulated into.
- * All functions may be called from many threads at once. Results are the same bit for bit for any number of threads.
+ * Every function returns DEFORMKIT_OK or a status that says what kind of thing was wrong; deformkit_last_error() then tells
+ * which argument, what was expected and what came. A refused call writes nothing. Outputs are written in full, never
+ * accumulated into. All functions may be called from many threads at once. Results are the same bit for bit for any number of
+ * threads.
  *
- * Environment: DEFORMKIT_TARGET forces a variant by its target's name (sse41, avx2, avx512, opencl); DEFORMKIT_NUM_THREADS sets the
- * number of threads; DEFORMKIT_VERBOSE=1 logs to stderr which variant ran and why others were rejected. All are read at every
- * first use in the process.
+ * Environment: DEFORMKIT_TARGET forces a variant by its target's name (sse41, avx2, avx512, opencl); DEFORMKIT_NUM_THREADS sets
+ * the number of threads; DEFORMKIT_VERBOSE=1 logs to stderr which variant ran and why others were rejected. All are read at
+ * every first use in the process.
  */
 #ifndef DEFORMKIT_DEFORMKIT_H
 #define DEFORMKIT_DEFORMKIT_H
@@ -34,10 +35,10 @@ typedef enum deformkit_status {
     DEFORMKIT_WRONG_DEVICE = 4,       /* a tensor that is not in host memory */
     DEFORMKIT_OVERLAPPING_OUTPUT = 5, /* an output that overlaps itself, another output or an input */
     DEFORMKIT_OUT_OF_MEMORY = 6,
-    DEFORMKIT_NO_VARIANT = 7,         /* no compiled variant serves this type on this machine, or the forced one does not */
-    DEFORMKIT_DEVICE_FAILURE = 8,     /* a GPU driver reported an error */
+    DEFORMKIT_NO_VARIANT = 7,     /* no compiled variant serves this type on this machine, or the forced one does not */
+    DEFORMKIT_DEVICE_FAILURE = 8, /* a GPU driver reported an error */
     DEFORMKIT_INTERNAL_ERROR = 9,
-    DEFORMKIT_INVALID_VALUE = 10      /* a scalar argument or environment variable that makes no sense */
+    DEFORMKIT_INVALID_VALUE = 10 /* a scalar argument or environment variable that makes no sense */
 } deformkit_status;
 
 /* Multi-scale deformable attention (Deformable DETR, Zhu et al. 2020, equation 3), forward.
@@ -49,11 +50,11 @@ typedef enum deformkit_status {
  *   attention_weights   [B, Q, M, L, P]     as value         used as given: no softmax
  *   output              [B, Q, M * D] or [B, Q, M, D], as value
  *
- * output[b, q, m*D + d] = sum over l, p of attention_weights[b, q, m, l, p] * (bilinear sample of value[b, :, m, d] on level l).
- * Sampling is that of grid_sample with align_corners=False and zero padding: x = u * W - 0.5, y = v * H - 0.5 in cells.
- * Cell (row r, column s) of level l is key level_start_index[l] + r * W + s; levels may lie in any order and overlap. A key outside
- * [0, K) is no cell: it counts as zero. A NaN or infinite location contributes nothing. NaN or Inf in a cell reaches only the
- * outputs whose samples touch that cell. B = 0 or Q = 0 gives an empty output; K, L or P = 0 gives zeros. */
+ * output[b, q, m*D + d] = sum over l, p of attention_weights[b, q, m, l, p] * (bilinear sample of value[b, :, m, d] on level
+ * l). Sampling is that of grid_sample with align_corners=False and zero padding: x = u * W - 0.5, y = v * H - 0.5 in cells.
+ * Cell (row r, column s) of level l is key level_start_index[l] + r * W + s; levels may lie in any order and overlap. A key
+ * outside [0, K) is no cell: it counts as zero. A NaN or infinite location contributes nothing. NaN or Inf in a cell reaches
+ * only the outputs whose samples touch that cell. B = 0 or Q = 0 gives an empty output; K, L or P = 0 gives zeros. */
 DEFORMKIT_API deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes,
                                                       const DLTensor *level_start_index, const DLTensor *sampling_locations,
                                                       const DLTensor *attention_weights, DLTensor *output);
