@@ -21,8 +21,8 @@ constexpr int64_t kChannelMultiple = 16;
 // A head-by-head copy of value pays where each cell is read often enough. Break-even measured near 10 reads a cell.
 constexpr int64_t kReadsPerCellToPack = 16;
 constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
-// Less than about 50 us of work is not worth waking a thread for.
-constexpr int64_t kMinSamplesPerTask = 16384;
+// Less than about 20 us of work is not worth waking a thread for.
+constexpr int64_t kMinSamplesPerTask = 4096;
 constexpr int64_t kMaxQueryTile = 1024;
 
 struct Sizes {
