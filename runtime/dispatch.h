@@ -16,7 +16,7 @@ struct Variant {
     const char *type;       ///< f32
     const char *target;     ///< avx512
     bool gpu;
-    bool (*supported)();  ///< by this machine's CPU; a GPU's driver is asked by the call itself
+    bool (*supported)();  ///< by this machine's CPU; whether a GPU answers is asked separately
     int (*run)(void **args);
 };
 

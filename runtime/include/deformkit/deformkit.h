@@ -9,8 +9,8 @@
  * threads.
  *
  * Environment: DEFORMKIT_TARGET forces a variant by its target's name (sse41, avx2, avx512, opencl); DEFORMKIT_NUM_THREADS sets
- * the number of threads; DEFORMKIT_VERBOSE=1 logs to stderr which variant ran and why others were rejected. All are read at
- * every first use in the process.
+ * the number of threads; DEFORMKIT_VERBOSE=1 logs to stderr which variant ran and why others were rejected. Each is read
+ * once, at the first call that needs it.
  */
 #ifndef DEFORMKIT_DEFORMKIT_H
 #define DEFORMKIT_DEFORMKIT_H
