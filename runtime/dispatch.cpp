@@ -7,6 +7,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "deformkit_variants.h"
 #include "error.h"
@@ -31,7 +32,7 @@ constexpr Target kTargets[] = {
 
 constexpr const Target &target_named(const char *name) {
     for (const Target &target : kTargets) {
-        if (std::char_traits<char>::compare(target.name, name, std::char_traits<char>::length(name) + 1) == 0) {
+        if (std::string_view(target.name) == name) {
             return target;
         }
     }
