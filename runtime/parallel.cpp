@@ -126,3 +126,8 @@ deformkit_status deformkit_set_num_threads(int num_threads) {
         deformkit::set_threads(num_threads);
     });
 }
+
+int deformkit_get_num_threads(void) {
+    const deformkit_status status = deformkit::guarded([] { deformkit::initialise_halide(); });
+    return status == DEFORMKIT_OK ? deformkit::requested_threads.load(std::memory_order_relaxed) : -1;
+}

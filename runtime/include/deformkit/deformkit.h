@@ -65,6 +65,9 @@ DEFORMKIT_API const char *deformkit_last_error(void);
 /* Threads that a call may use, for the whole process; 0: one per core. */
 DEFORMKIT_API deformkit_status deformkit_set_num_threads(int num_threads);
 
+/* What was set, here or by the environment; 0: one per core. Negative if the environment's number makes no sense. */
+DEFORMKIT_API int deformkit_get_num_threads(void);
+
 /* "major.minor.patch" */
 DEFORMKIT_API const char *deformkit_version(void);
 

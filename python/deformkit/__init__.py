@@ -1,0 +1,50 @@
+"""Deformable sampling operators for detection transformers and camera (BEV) perception, fast on CPUs.
+
+Functions take arrays of NumPy, PyTorch, JAX or any library that speaks DLPack, and return what they were given. PyTorch is not
+needed, nor imported, until a tensor comes.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Optional
+
+from . import _native
+from ._msda import multi_scale_deformable_attn, multi_scale_deformable_attn_backward
+
+__version__: str = _native.version()
+
+__all__ = [
+    "get_num_threads",
+    "last_variant",
+    "multi_scale_deformable_attn",
+    "multi_scale_deformable_attn_backward",
+    "set_num_threads",
+    "set_target",
+]
+
+
+def set_num_threads(count: int) -> None:
+    """Threads that a call may use, for the whole process; 0: one per core. Calls with PyTorch's tensors use as many threads as
+    torch.get_num_threads() says instead. ValueError if count is negative or more than 4096."""
+    _native.set_num_threads(count)
+
+
+def get_num_threads() -> int:
+    """What set_num_threads or the environment variable DEFORMKIT_NUM_THREADS set; 0: one per core."""
+    return _native.get_num_threads()
+
+
+def last_variant() -> str:
+    """The kernel that this thread's last successful call ran, such as "msda_forward_f32_avx512"; "" if none was needed."""
+    return _native.last_variant()
+
+
+def set_target(target: Optional[str]) -> None:
+    """Forces kernels for one target, such as "avx2"; None: the best that this machine runs. ValueError if there is no such target.
+    Meant for tests and benchmarks."""
+    _native.set_target(target)
+
+
+if "torch" in sys.modules:  # so that a first call may happen while PyTorch traces
+    from . import torch as _torch  # noqa: F401

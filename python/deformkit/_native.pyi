@@ -1,0 +1,21 @@
+"""The C interface. Arrays are anything that speaks DLPack, or None for NULL; `threads` is a count, 0 for one per core, or -1 for
+the number that set_num_threads was given. Statuses become ValueError, TypeError, MemoryError and RuntimeError, with the library's
+message. The GIL is released while the library works."""
+
+from typing import Any, Optional
+
+def msda_forward(
+    threads: int,
+    value: Any,
+    spatial_shapes: Any,
+    level_start_index: Any,
+    sampling_locations: Any,
+    attention_weights: Any,
+    output: Any,
+    /,
+) -> None: ...
+def set_num_threads(count: int, /) -> None: ...
+def get_num_threads() -> int: ...
+def set_target(target: Optional[str]) -> None: ...
+def last_variant() -> str: ...
+def version() -> str: ...

@@ -1,0 +1,192 @@
+"""The operators in PyTorch: torch.ops.deformkit.*, with autograd, autocast, vmap, torch.compile and torch.export.
+
+deformkit imports this by itself when it meets a tensor. Import it by hand to load a program that torch.export saved.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.autograd.function import once_differentiable
+
+from ._msda import OPERATOR as _MSDA  # noqa: F401  (all operators are listed before they are registered)
+from ._operator import OPERATORS as _DESCRIPTIONS
+from ._operator import Operator
+
+_library = torch.library.Library("deformkit", "DEF")
+_plain_types = frozenset((torch.Tensor, torch.nn.Parameter))
+_autocast_keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+try:
+    from torch._C import _is_tracing, _len_torch_dispatch_stack, _len_torch_function_stack
+    from torch._C._functorch import peek_interpreter_stack
+    from torch.autograd import _profiler_enabled
+
+    _can_look = True
+except ImportError:  # of another version of PyTorch: its dispatcher then sees every call
+    _can_look = False
+
+
+def _is_eager(tensors: tuple[torch.Tensor, ...]) -> bool:
+    """Whether nothing but autograd has a part in this call: no subclass, mode, transform, tracer or profiler. It then reaches the
+    kernel without PyTorch's dispatcher, whose way through Python takes longer than a small kernel."""
+    if not _can_look:
+        return False
+    for tensor in tensors:
+        if type(tensor) not in _plain_types or tensor.is_neg():
+            return False
+    return tensors[0].is_cpu and not (
+        _is_tracing()
+        or _len_torch_dispatch_stack()
+        or _len_torch_function_stack()
+        or peek_interpreter_stack() is not None
+        or _profiler_enabled()
+        or forward_ad._current_level >= 0
+        or torch.is_autocast_enabled("cpu")
+    )
+
+
+class TorchOperator:
+    """An operator's PyTorch side. forward() and backward() take and give what the registered operators do."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        names = [operator.name, f"{operator.name}_backward"]
+        arguments = ", ".join(f"Tensor {name}" for name in operator.arguments)
+        # wanted: one for each of operator.gradients; the result holds only those.
+        schemas = [f"({arguments}) -> Tensor", f"({arguments}, Tensor grad_output, bool[] wanted) -> Tensor[]"]
+        for name, schema in zip(names, schemas):
+            _library.define(name + schema, tags=[torch.Tag.pt2_compliant_tag])
+        self.forward_op, self.backward_op = (getattr(torch.ops.deformkit, name).default for name in names)
+
+        # For every device: the library tells what is wrong with a tensor that is not in host memory.
+        _library.impl(names[0], self.run_forward, "CompositeExplicitAutograd")
+        _library.impl(names[1], self.run_backward, "CompositeExplicitAutograd")
+        _library.impl(names[0], self.autocast_forward, "AutocastCPU")
+        qualified = [f"deformkit::{name}" for name in names]
+        torch.library.register_fake(qualified[0], self.fake_forward, lib=_library)
+        torch.library.register_fake(qualified[1], self.fake_backward, lib=_library)
+        torch.library.register_autograd(
+            qualified[0], self.differentiate, setup_context=self.setup_context, lib=_library
+        )
+        torch.library.register_autograd(qualified[1], self.refuse_second_derivative, lib=_library)
+        for name, op in zip(qualified, (self.forward_op, self.backward_op)):
+            torch.library.register_vmap(name, functools.partial(self.map, op), lib=_library)
+
+        # What autograd runs in eager mode. With setup_context as a method of its own, PyTorch would inspect forward's signature at
+        # every call.
+        self.function = type(
+            operator.name,
+            (torch.autograd.Function,),
+            {
+                "forward": staticmethod(self.forward_and_save),
+                "backward": staticmethod(once_differentiable(self.differentiate)),
+            },
+        )
+
+    def forward(self, *tensors: Any) -> torch.Tensor:
+        if torch.compiler.is_compiling():
+            return self.forward_op(*tensors)
+        if not _is_eager(tensors):
+            return self.forward_op(*map(torch.as_tensor, tensors))
+        if torch.is_grad_enabled():
+            for i in self.operator.gradient_positions:
+                if tensors[i].requires_grad:
+                    return self.function.apply(*tensors)
+        return self.run_forward(*tensors)
+
+    def backward(self, *arguments: Any) -> list[torch.Tensor]:
+        return self.backward_op(*arguments)
+
+    def run_forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+        operator = self.operator
+        try:
+            output = tensors[0].new_empty(operator.output_shape(*tensors))
+        except (IndexError, RuntimeError):
+            output = None  # the library finds what is wrong
+        operator.native_forward(torch.get_num_threads(), *tensors, output)
+        return output
+
+    def run_backward(self, *arguments: Any) -> list[torch.Tensor]:
+        *tensors, grad_output, wanted = arguments
+        gradients = [
+            tensors[i].new_empty(tensors[i].shape) if flag else None
+            for i, flag in zip(self.operator.gradient_positions, wanted)
+        ]
+        self.operator.native_backward(torch.get_num_threads(), *tensors, grad_output, *gradients)
+        return [gradient for gradient in gradients if gradient is not None]
+
+    def fake_forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+        return tensors[0].new_empty(self.operator.output_shape(*tensors))
+
+    def fake_backward(self, *arguments: Any) -> list[torch.Tensor]:
+        *tensors, _, wanted = arguments
+        return [
+            tensors[i].new_empty(tensors[i].shape) for i, flag in zip(self.operator.gradient_positions, wanted) if flag
+        ]
+
+    def forward_and_save(self, ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(*tensors)
+        return self.run_forward(*tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    def differentiate(self, ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
+        positions = self.operator.gradient_positions
+        wanted = [ctx.needs_input_grad[i] for i in positions]
+        tensors = ctx.saved_tensors
+        if not torch.compiler.is_compiling() and _is_eager((*tensors, grad_output)):
+            found = iter(self.run_backward(*tensors, grad_output, wanted))
+        else:
+            found = iter(self.backward_op(*tensors, grad_output, wanted))
+        gradients = [None] * len(tensors)
+        for i, flag in zip(positions, wanted):
+            if flag:
+                gradients[i] = next(found)
+        return tuple(gradients)
+
+    def refuse_second_derivative(self, ctx: Any, *gradients: Any) -> Any:
+        raise RuntimeError(f"deformkit.{self.operator.name} can be differentiated once only")
+
+    def autocast_forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+        """What has the result's type is promoted to the widest among it, as autocast does for grid_sample."""
+        positions = self.operator.gradient_positions
+        widest = functools.reduce(torch.promote_types, [tensors[i].dtype for i in positions])
+        cast = [tensor.to(widest) if i in positions else tensor for i, tensor in enumerate(tensors)]
+        with torch._C._ExcludeDispatchKeyGuard(_autocast_keys):
+            return self.forward_op(*cast)
+
+    def map(self, op: Any, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        """vmap: the mapped axis is folded into the batch; where the tables are mapped as well, one call after the other."""
+        size = info.batch_size
+        tables = self.operator.table_positions
+        if any(in_dims[i] is not None for i in tables):
+            results = [
+                op(*(a if dim is None or isinstance(a, list) else a.select(dim, k) for a, dim in zip(arguments, in_dims)))
+                for k in range(size)
+            ]
+            if isinstance(results[0], list):
+                return [torch.stack(parts) for parts in zip(*results)], [0] * len(results[0])
+            return torch.stack(results), 0
+
+        def fold(i: int, argument: Any, dim: Any) -> Any:
+            if i in tables or not isinstance(argument, torch.Tensor):
+                return argument
+            mapped = argument.expand(size, *argument.shape) if dim is None else argument.movedim(dim, 0)
+            return mapped.flatten(0, 1)
+
+        def unfold(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.unflatten(0, (size, -1 if tensor.shape[0] else 0))
+
+        result = op(*(fold(i, a, dim) for i, (a, dim) in enumerate(zip(arguments, in_dims))))
+        if isinstance(result, list):
+            return [unfold(part) for part in result], [0] * len(result)
+        return unfold(result), 0
+
+
+OPERATORS = {operator.name: TorchOperator(operator) for operator in _DESCRIPTIONS}

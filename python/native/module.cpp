@@ -1,0 +1,109 @@
+// The C interface as Python functions: arrays in, arrays written, statuses raised. What they mean is said in the package.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <atomic>
+#include <type_traits>
+
+#include "tensor.h"
+
+namespace deformkit::python {
+
+namespace {
+
+void check(deformkit_status status) {
+    const char *message = deformkit_last_error();
+    switch (status) {
+        case DEFORMKIT_OK: return;
+        case DEFORMKIT_WRONG_DTYPE: throw nb::type_error(message);
+        case DEFORMKIT_NULL_ARGUMENT:
+        case DEFORMKIT_WRONG_SHAPE:
+        case DEFORMKIT_WRONG_DEVICE:
+        case DEFORMKIT_OVERLAPPING_OUTPUT:
+        case DEFORMKIT_INVALID_VALUE: throw nb::value_error(message);
+        case DEFORMKIT_OUT_OF_MEMORY:
+            PyErr_SetString(PyExc_MemoryError, message);
+            throw nb::python_error();
+        case DEFORMKIT_NO_VARIANT:
+        case DEFORMKIT_DEVICE_FAILURE:
+        case DEFORMKIT_INTERNAL_ERROR: break;
+    }
+    PyErr_SetString(PyExc_RuntimeError, message);
+    throw nb::python_error();
+}
+
+/// The library's number of threads is that of the process. A caller with a number of its own, such as PyTorch, lends it to its
+/// calls; the next call without one gets back what was there before. Guarded by the GIL.
+class Threads {
+public:
+    static constexpr int kNone = -1;
+
+    void lend(int count) {
+        if (count == lent_) {
+            return;
+        }
+        if (lent_ == kNone) {
+            own_ = get();
+        }
+        check(deformkit_set_num_threads(count == kNone ? own_ : count));
+        lent_ = count;
+    }
+
+    void set(int count) {
+        check(deformkit_set_num_threads(count));
+        lent_ = kNone;
+    }
+
+    int get() const {
+        const int count = lent_ == kNone ? deformkit_get_num_threads() : own_;
+        if (count < 0) {
+            check(DEFORMKIT_INVALID_VALUE);
+        }
+        return count;
+    }
+
+private:
+    int own_ = 0, lent_ = kNone;
+};
+
+Threads threads;
+
+template <typename... Tensors, typename... Views>
+void call(deformkit_status (*function)(Tensors *...), Views &&...tensors) {
+    deformkit_status status;
+    {
+        const nb::gil_scoped_release release;
+        status = function(tensors.get()...);
+    }
+    check(status);  // the message belongs to this thread
+}
+
+template <typename>
+using AnyArray = nb::handle;
+
+/// name(threads, *tensors): outputs are the arguments that the C function does not take as const. threads is Threads::kNone where
+/// the caller has no number of its own.
+template <typename... Tensors>
+void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Tensors *...)) {
+    module.def(name, [function](int thread_count, AnyArray<Tensors>... arrays) {
+        threads.lend(thread_count);
+        call(function, Tensor(arrays, !std::is_const_v<Tensors>)...);
+    });
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    bind(module, "msda_forward", deformkit_msda_forward);
+
+    module.def("set_num_threads", [](int count) { threads.set(count); });
+    module.def("get_num_threads", [] { return threads.get(); });
+    module.def("set_target", [](std::optional<std::string> target) {
+        check(deformkit_set_target(target ? target->c_str() : nullptr));
+    }, nb::arg("target").none());
+    module.def("last_variant", deformkit_last_variant);
+    module.def("version", deformkit_version);
+}
+
+}  // namespace deformkit::python

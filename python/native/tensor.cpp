@@ -1,0 +1,93 @@
+#include "tensor.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "exchange.h"
+
+namespace deformkit::python {
+
+namespace {
+
+/// The table of an array type, or NULL. Types are looked up once and kept alive: a lookup costs as much as the rest of a view.
+/// Guarded by the GIL.
+const ExchangeApi *exchange_api(nb::handle type) {
+    static auto &known = *new std::unordered_map<PyObject *, const ExchangeApi *>;
+    if (const auto found = known.find(type.ptr()); found != known.end()) {
+        return found->second;
+    }
+    const ExchangeApi *api = nullptr;
+    const nb::object capsule = nb::getattr(type, "__dlpack_c_exchange_api__", nb::none());
+    if (PyCapsule_IsValid(capsule.ptr(), kExchangeApiCapsule)) {
+        api = static_cast<const ExchangeApi *>(PyCapsule_GetPointer(capsule.ptr(), kExchangeApiCapsule));
+        while (api != nullptr && api->major > 1) {
+            api = api->previous;
+        }
+        if (api != nullptr && (api->major < 1 || api->view == nullptr)) {
+            api = nullptr;
+        }
+    }
+    type.inc_ref();
+    known.emplace(type.ptr(), api);
+    return api;
+}
+
+template <typename Array>
+DLTensor view_of(const Array &array) {
+    DLTensor tensor{};
+    tensor.data = const_cast<void *>(static_cast<const void *>(array.data()));
+    tensor.device = {static_cast<DLDeviceType>(array.device_type()), array.device_id()};
+    tensor.ndim = static_cast<int32_t>(array.ndim());
+    tensor.dtype = {array.dtype().code, array.dtype().bits, array.dtype().lanes};
+    tensor.shape = const_cast<int64_t *>(array.shape_ptr());
+    tensor.strides = const_cast<int64_t *>(array.stride_ptr());
+    return tensor;
+}
+
+template <typename Array>
+bool borrow(nb::handle object, Array &array, DLTensor &tensor) {
+    if (!nb::try_cast<Array>(object, array, false)) {
+        return false;
+    }
+    tensor = view_of(array);
+    return true;
+}
+
+/// NumPy hands over no types but its own: ml_dtypes' bfloat16 goes as the integers that hold it.
+nb::object as_bfloat16_bits(nb::handle object) {
+    const nb::object dtype = nb::getattr(object, "dtype", nb::none());
+    if (dtype.is_none() || !nb::hasattr(object, "__array_interface__") || std::string(nb::str(dtype).c_str()) != "bfloat16") {
+        return {};
+    }
+    return object.attr("view")("uint16");
+}
+
+}  // namespace
+
+Tensor::Tensor(nb::handle object, bool writable) {
+    if (object.is_none()) {
+        null_ = true;
+        return;
+    }
+    if (const ExchangeApi *api = exchange_api(object.type())) {
+        if (api->view(object.ptr(), &tensor_) != 0) {
+            throw nb::python_error();
+        }
+        return;
+    }
+    const auto take = [&](nb::handle from) {
+        return writable ? borrow(from, writable_, tensor_) : borrow(from, readable_, tensor_);
+    };
+    if (take(object)) {
+        return;
+    }
+    if (const nb::object bits = as_bfloat16_bits(object); bits.is_valid() && take(bits)) {
+        tensor_.dtype.code = kDLBfloat;
+        return;
+    }
+    throw nb::type_error(("expected an array that speaks DLPack" + std::string(writable ? " and can be written to" : "") +
+                          ", got " + nb::type_name(object.type()).c_str())
+                             .c_str());
+}
+
+}  // namespace deformkit::python
