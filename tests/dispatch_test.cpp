@@ -91,6 +91,7 @@ TEST(Dispatch, NumberOfThreads) {
     EXPECT_EQ(try_msda_forward(), DEFORMKIT_OK) << deformkit_last_error();
     for (int threads : {1, 3, 0}) {
         EXPECT_EQ(deformkit_set_num_threads(threads), DEFORMKIT_OK) << deformkit_last_error();
+        EXPECT_EQ(deformkit_get_num_threads(), threads);
         EXPECT_EQ(try_msda_forward(), DEFORMKIT_OK) << deformkit_last_error();
     }
 }

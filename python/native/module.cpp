@@ -82,14 +82,22 @@ void call(deformkit_status (*function)(Tensors *...), Views &&...tensors) {
 template <typename>
 using AnyArray = nb::handle;
 
+template <typename>
+auto or_none() {
+    return nb::arg().none();
+}
+
 /// name(threads, *tensors): outputs are the arguments that the C function does not take as const. threads is Threads::kNone where
 /// the caller has no number of its own.
 template <typename... Tensors>
 void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Tensors *...)) {
-    module.def(name, [function](int thread_count, AnyArray<Tensors>... arrays) {
-        threads.lend(thread_count);
-        call(function, Tensor(arrays, !std::is_const_v<Tensors>)...);
-    });
+    module.def(
+        name,
+        [function](int thread_count, AnyArray<Tensors>... arrays) {
+            threads.lend(thread_count);
+            call(function, Tensor(arrays, !std::is_const_v<Tensors>)...);
+        },
+        nb::arg(), or_none<Tensors>()...);
 }
 
 }  // namespace

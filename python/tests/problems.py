@@ -1,0 +1,145 @@
+"""Inputs for each operator, and what it has to make of them: an independent formulation in NumPy and float64."""
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+import deformkit
+from deformkit import _msda
+
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def bilinear(maps, x, y):
+    """maps [..., H, W, D] at x, y [..., N], in cells, zero outside: [..., N, D]."""
+    height, width, _ = maps.shape[-3:]
+    flat = maps.reshape(*maps.shape[:-3], height * width, maps.shape[-1])
+    result = 0
+    x0, y0 = np.floor(x), np.floor(y)
+    for j in (0, 1):
+        for i in (0, 1):
+            column, row = x0 + i, y0 + j
+            weight = (1 - np.abs(x - column)) * (1 - np.abs(y - row))
+            inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+            cell = np.where(inside, row * width + column, 0).astype(np.int64)
+            result = result + np.take_along_axis(flat, cell[..., None], -2) * (weight * inside)[..., None]
+    return result
+
+
+def msda_reference(value, shapes, starts, locations, weights):
+    batch, _, heads, channels = value.shape
+    queries, levels, points = locations.shape[1], locations.shape[3], locations.shape[4]
+    output = np.zeros((batch, heads, queries, channels))
+    for level in range(levels):
+        height, width = map(int, shapes[level])
+        first = int(starts[level])
+        maps = value[:, first : first + height * width].transpose(0, 2, 1, 3).reshape(batch, heads, height, width, channels)
+        for point in range(points):
+            u, v = (locations[:, :, :, level, point, axis].transpose(0, 2, 1) for axis in (0, 1))
+            weight = weights[:, :, :, level, point].transpose(0, 2, 1)
+            output += weight[..., None] * bilinear(maps, u * width - 0.5, v * height - 0.5)
+    return output.transpose(0, 2, 1, 3).reshape(batch, queries, heads * channels)
+
+
+def msda_inputs(rng, batch=2, queries=11, heads=3, channels=16, levels=((7, 5), (3, 9), (3, 3)), points=4):
+    shapes = np.array(levels, np.int64)
+    starts = np.concatenate([[0], np.cumsum(shapes.prod(1))[:-1]])
+    samples = (batch, queries, heads, len(levels), points)
+    return {
+        "value": rng.standard_normal((batch, int(shapes.prod(1).sum()), heads, channels)),
+        "value_spatial_shapes": shapes,
+        "value_level_start_index": starts,
+        # Some outside; none where the gradient jumps, since the middle of a cell is no binary fraction of an odd extent.
+        "sampling_locations": rng.uniform(-0.2, 1.2, (*samples, 2)),
+        "attention_weights": rng.uniform(0, 1, samples) / (len(levels) * points),
+    }
+
+
+@dataclass
+class Problem:
+    operator: Any  # the package's description
+    forward: Callable
+    backward: Callable
+    inputs_of: Callable
+    reference: Callable  # in float64
+    cells: int = 9  # the largest map's extent: what a location's rounding is multiplied by
+
+    @property
+    def name(self):
+        return self.operator.name
+
+    @property
+    def native(self):
+        return self.operator.native
+
+    def grad_output(self, inputs, seed=1):
+        shape = self.operator.output_shape(*inputs)
+        return np.random.default_rng(seed).standard_normal(shape).astype(inputs[0].dtype)
+
+    def inputs(self, dtype="float32", seed=0, **sizes):
+        """Arguments in their order, as NumPy arrays; floats of `dtype`."""
+        made = self.inputs_of(np.random.default_rng(seed), **sizes)
+        return [a if a.dtype.kind == "i" else a.astype(numpy_dtype(dtype)) for a in made.values()]
+
+    def expected(self, inputs):
+        """From the rounded inputs: only what the operator itself rounds is tolerated."""
+        return self.reference(*(a if a.dtype.kind == "i" else a.astype(np.float64) for a in map(np.asarray, inputs)))
+
+    def tolerance(self, dtype, expected):
+        """Float32 arithmetic (float64 for float64) on sums of some dozens of terms, and one rounding to the type of the result."""
+        arithmetic = EPSILON["float64" if dtype == "float64" else "float32"]
+        return (64 + 8 * self.cells) * arithmetic * max(1, np.abs(expected).max()) + EPSILON[dtype] * np.abs(expected).max()
+
+    def check(self, result, inputs, dtype="float32"):
+        expected = self.expected(inputs)
+        assert np.abs(expected).max() > 0.1, "nothing to be wrong about"
+        result = np.asarray(result).astype(np.float64)
+        assert result.shape == expected.shape
+        assert np.abs(result - expected).max() <= self.tolerance(dtype, expected)
+
+    def check_gradients(self, gradients, inputs, grad_output, dtype="float32"):
+        """Along random directions: exact where the operator is linear, by central differences else."""
+        arrays = [a if a.dtype.kind == "i" else a.astype(np.float64) for a in map(np.asarray, inputs)]
+        weights = np.asarray(grad_output).astype(np.float64)
+        rng = np.random.default_rng(7)
+        for position, gradient in zip(self.operator.gradient_positions, gradients):
+            if gradient is None:
+                continue
+            gradient = np.asarray(gradient).astype(np.float64)
+            assert gradient.shape == arrays[position].shape
+            for _ in range(3):
+                direction = rng.standard_normal(gradient.shape)
+                step = 1e-6
+
+                def loss(sign):
+                    moved = list(arrays)
+                    moved[position] = arrays[position] + sign * step * direction
+                    return (self.reference(*moved) * weights).sum()
+
+                expected = (loss(1) - loss(-1)) / (2 * step)
+                terms = np.abs(gradient * direction)
+                assert terms.max() > 0.01, "nothing to be wrong about"
+                error = abs((gradient * direction).sum() - expected)
+                allowed = EPSILON[dtype] * terms.sum() + 1e-4 * (0 if dtype == "float64" else 1) * np.sqrt((terms**2).sum())
+                assert error <= allowed + 1e-7 * terms.sum(), self.operator.arguments[position]
+
+
+def numpy_dtype(name):
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.bfloat16
+    return np.dtype(name)
+
+
+PROBLEMS = [
+    Problem(
+        _msda.OPERATOR,
+        deformkit.multi_scale_deformable_attn,
+        deformkit.multi_scale_deformable_attn_backward,
+        msda_inputs,
+        msda_reference,
+    ),
+]
+DTYPES = ["float32", "float16", "bfloat16", "float64"]

@@ -1,0 +1,217 @@
+"""NumPy without PyTorch: results, gradients, what is refused and how."""
+
+import inspect
+import subprocess
+import sys
+import threading
+import time
+import typing
+
+import numpy as np
+import pytest
+
+import deformkit
+
+
+def test_forward(problem, dtype):
+    inputs = problem.inputs(dtype)
+    result = problem.forward(*inputs)
+    assert type(result) is np.ndarray and result.dtype == inputs[0].dtype
+    problem.check(result, inputs, dtype)
+    assert deformkit.last_variant().startswith(f"{problem.native}_forward_")
+
+
+def test_backward(problem, dtype):
+    inputs = problem.inputs(dtype)
+    grad_output = problem.grad_output(inputs)
+    gradients = problem.backward(*inputs, grad_output)
+    for position, gradient in zip(problem.operator.gradient_positions, gradients):
+        assert type(gradient) is np.ndarray and gradient.dtype == inputs[position].dtype
+    problem.check_gradients(gradients, inputs, grad_output, dtype)
+
+
+def test_unwanted_gradients_are_left_out(problem):
+    inputs = problem.inputs()
+    grad_output = problem.grad_output(inputs)
+    everything = problem.backward(*inputs, grad_output)
+    names = problem.operator.gradients
+    for wanted in [[], [names[0]], [names[-1]], list(names[1:]), list(names)]:
+        gradients = problem.backward(*inputs, grad_output, wanted=wanted)
+        for name, gradient, expected in zip(names, gradients, everything):
+            assert (gradient is not None) == (name in wanted)
+            if gradient is not None:
+                np.testing.assert_array_equal(gradient, expected)
+    assert problem.backward(*inputs, grad_output, wanted=names[0])[1] is None
+    with pytest.raises(ValueError, match="'nothing'"):
+        problem.backward(*inputs, grad_output, wanted=["nothing"])
+
+
+def test_by_keyword(problem):
+    inputs = problem.inputs()
+    result = problem.forward(**dict(zip(problem.operator.arguments, inputs)))
+    np.testing.assert_array_equal(result, problem.forward(*inputs))
+    assert tuple(inspect.signature(problem.forward).parameters) == problem.operator.arguments
+
+
+def test_any_strides(problem):
+    inputs = problem.inputs()
+    expected = problem.forward(*inputs)
+    views = {
+        "fortran order": [np.asfortranarray(a) for a in inputs],
+        "every other": [np.repeat(a, 2, 0)[::2] for a in inputs],
+        "backwards": [np.ascontiguousarray(a[..., ::-1])[..., ::-1] for a in inputs],
+        "read-only": [np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for a in inputs],
+        "int32": [a.astype(np.int32) if a.dtype.kind == "i" else a for a in inputs],
+    }
+    for kind, arrays in views.items():
+        np.testing.assert_array_equal(problem.forward(*arrays), expected, kind)
+
+
+def test_read_where_they_lie(problem):
+    """Big inputs and a small result: a copy of an input would show."""
+    inputs = problem.inputs()
+    value = np.broadcast_to(inputs[0][:, :, :1] if inputs[0].ndim == 4 else inputs[0], inputs[0].shape)
+    assert problem.forward(value, *inputs[1:]).shape == problem.forward(*inputs).shape
+
+
+def test_empty(problem):
+    inputs = problem.inputs()
+    arrays = [a if i in problem.operator.table_positions else a[:0] for i, a in enumerate(inputs)]
+    assert problem.forward(*arrays).shape == (0, *problem.forward(*inputs).shape[1:])
+
+
+def test_wrong_arguments(problem):
+    inputs = problem.inputs()
+    names = problem.operator.arguments
+    for i, array in enumerate(inputs):
+        for wrong, error in [
+            (array[0], ValueError),
+            (array[None], ValueError),
+            (array.astype(np.complex64), TypeError),
+            ([1, 2, 3], TypeError),
+            (None, ValueError),
+        ]:
+            arrays = list(inputs)
+            arrays[i] = wrong
+            with pytest.raises(error) as caught:
+                problem.forward(*arrays)
+            if error is ValueError or isinstance(wrong, np.ndarray):
+                # The C function leaves out what the Python name begins with.
+                assert names[i].removeprefix("value_") in str(caught.value)
+    with pytest.raises(TypeError):
+        problem.forward(*inputs[:-1])
+    with pytest.raises(ValueError, match="grad_output"):
+        problem.backward(*inputs, problem.grad_output(inputs)[:, :-1])
+
+
+def test_device_arrays_are_refused(problem):
+    class OnDevice:
+        """What a GPU's array looks like before anything is read from it."""
+
+        def __init__(self, array):
+            self.array = array
+            self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, **kwargs):
+            raise BufferError("not in host memory")
+
+    inputs = problem.inputs()
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        problem.forward(OnDevice(inputs[0]), *inputs[1:])
+
+
+def test_threads(problem):
+    inputs = problem.inputs()
+    expected = problem.forward(*inputs)
+    for count in (1, 2, 5, 0):
+        deformkit.set_num_threads(count)
+        assert deformkit.get_num_threads() == count
+        np.testing.assert_array_equal(problem.forward(*inputs), expected)
+    with pytest.raises(ValueError, match="-1"):
+        deformkit.set_num_threads(-1)
+    assert deformkit.get_num_threads() == 0
+
+
+def test_target(problem):
+    inputs = problem.inputs()
+    expected = problem.forward(*inputs)
+    deformkit.set_target("sse41")
+    result = problem.forward(*inputs)
+    assert deformkit.last_variant().endswith("_sse41")
+    problem.check(result, inputs)
+    deformkit.set_target(None)
+    np.testing.assert_array_equal(problem.forward(*inputs), expected)
+    with pytest.raises(ValueError, match="z80"):
+        deformkit.set_target("z80")
+
+
+def test_lock_is_released_while_a_kernel_runs(problem):
+    """Another thread counts on while this one is inside a call that takes a few hundred milliseconds."""
+    deformkit.set_num_threads(1)
+    inputs = [
+        a if i in problem.operator.table_positions else np.broadcast_to(a[:1], (4000, *a.shape[1:]))
+        for i, a in enumerate(problem.inputs())
+    ]
+    ticks, stop = [], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        start = time.perf_counter()
+        while time.perf_counter() < start + 5:
+            before = time.perf_counter()
+            problem.forward(*inputs)
+            after = time.perf_counter()
+            if sum(before < tick < after for tick in ticks) >= 5:
+                break
+        else:
+            pytest.fail("no other thread ran during any call")
+    finally:
+        stop.set()
+        counter.join()
+
+
+def test_many_callers(problem):
+    inputs = [problem.inputs(seed=seed) for seed in range(8)]
+    expected = [problem.forward(*arrays) for arrays in inputs]
+    wrong = []
+
+    def call(i):
+        for _ in range(50):
+            if not np.array_equal(problem.forward(*inputs[i]), expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_import_is_light():
+    code = "import sys, deformkit; print(sorted({'torch', 'numpy', 'jax', 'transformers'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_documented(problem):
+    for function in (problem.forward, problem.backward):
+        hints = typing.get_type_hints(function)
+        assert set(hints) == {*inspect.signature(function).parameters, "return"}
+        for word in ("Args:", "Returns:", "Raises:", "ValueError"):
+            assert word in function.__doc__
+        for argument in problem.operator.arguments:
+            assert argument in function.__doc__
+
+
+def test_version_is_the_packages():
+    assert deformkit.__version__.count(".") == 2
