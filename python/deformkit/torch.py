@@ -30,6 +30,10 @@ except ImportError:  # of another version of PyTorch: its dispatcher then sees e
     _can_look = False
 
 
+def _is_transformed() -> bool:
+    return _can_look and (peek_interpreter_stack() is not None or forward_ad._current_level >= 0)
+
+
 def _is_eager(tensors: tuple[torch.Tensor, ...]) -> bool:
     """Whether nothing but autograd has a part in this call: no subclass, mode, transform, tracer or profiler. It then reaches the
     kernel without PyTorch's dispatcher, whose way through Python takes longer than a small kernel."""
@@ -42,9 +46,8 @@ def _is_eager(tensors: tuple[torch.Tensor, ...]) -> bool:
         _is_tracing()
         or _len_torch_dispatch_stack()
         or _len_torch_function_stack()
-        or peek_interpreter_stack() is not None
+        or _is_transformed()
         or _profiler_enabled()
-        or forward_ad._current_level >= 0
         or torch.is_autocast_enabled("cpu")
     )
 
@@ -78,24 +81,34 @@ class TorchOperator:
 
         # What autograd runs in eager mode. With setup_context as a method of its own, PyTorch would inspect forward's signature at
         # every call.
-        self.function = type(
-            operator.name,
-            (torch.autograd.Function,),
-            {
-                "forward": staticmethod(self.forward_and_save),
-                "backward": staticmethod(once_differentiable(self.differentiate)),
-            },
+        eager = {"forward": self.forward_and_save, "backward": once_differentiable(self.differentiate)}
+        # What torch.func and forward-mode differentiation run, which do not take registered operators.
+        transformed = {
+            "forward": lambda *tensors: self.forward_op(*tensors),
+            "setup_context": self.setup_context,
+            "backward": self.differentiate,
+        }
+        transformed_backward = {
+            "forward": lambda *arguments: tuple(self.backward_op(*arguments)),
+            "setup_context": lambda ctx, inputs, output: None,
+            "backward": self.refuse_second_derivative,
+        }
+        self.eager, self.transformed, self.transformed_backward = (
+            type(operator.name, (torch.autograd.Function,), {name: staticmethod(f) for name, f in functions.items()})
+            for functions in (eager, transformed, transformed_backward)
         )
+        self.transformed.generate_vmap_rule = self.transformed_backward.generate_vmap_rule = True
 
     def forward(self, *tensors: Any) -> torch.Tensor:
         if torch.compiler.is_compiling():
             return self.forward_op(*tensors)
         if not _is_eager(tensors):
-            return self.forward_op(*map(torch.as_tensor, tensors))
+            tensors = tuple(map(torch.as_tensor, tensors))
+            return self.transformed.apply(*tensors) if _is_transformed() else self.forward_op(*tensors)
         if torch.is_grad_enabled():
             for i in self.operator.gradient_positions:
                 if tensors[i].requires_grad:
-                    return self.function.apply(*tensors)
+                    return self.eager.apply(*tensors)
         return self.run_forward(*tensors)
 
     def backward(self, *arguments: Any) -> list[torch.Tensor]:
@@ -141,9 +154,10 @@ class TorchOperator:
         wanted = [ctx.needs_input_grad[i] for i in positions]
         tensors = ctx.saved_tensors
         if not torch.compiler.is_compiling() and _is_eager((*tensors, grad_output)):
-            found = iter(self.run_backward(*tensors, grad_output, wanted))
+            backward = self.run_backward
         else:
-            found = iter(self.backward_op(*tensors, grad_output, wanted))
+            backward = self.transformed_backward.apply if _is_transformed() else self.backward_op
+        found = iter(backward(*tensors, grad_output, wanted))
         gradients = [None] * len(tensors)
         for i, flag in zip(positions, wanted):
             if flag:

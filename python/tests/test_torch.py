@@ -1,0 +1,295 @@
+"""PyTorch in eager mode: autograd, autocast, transforms, threads."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import deformkit  # noqa: E402
+
+
+def tensors_of(problem, dtype="float32", requires_grad=True, **sizes):
+    tensors = []
+    for i, array in enumerate(problem.inputs("float64", **sizes)):
+        tensor = torch.from_numpy(array)
+        if tensor.is_floating_point():
+            tensor = tensor.to(getattr(torch, dtype))
+        tensors.append(tensor.requires_grad_(requires_grad and i in problem.operator.gradient_positions))
+    return tensors
+
+
+def op_of(problem):
+    return getattr(torch.ops.deformkit, problem.name).default
+
+
+def differentiable(problem, tensors):
+    return [tensors[i] for i in problem.operator.gradient_positions]
+
+
+def test_gradients(problem, dtype):
+    tensors = tensors_of(problem, dtype)
+    result = problem.forward(*tensors)
+    assert result.requires_grad
+    grad_output = torch.randn_like(result)
+    result.backward(grad_output)
+    gradients = [tensor.grad for tensor in differentiable(problem, tensors)]
+    assert all(gradient.dtype == tensors[0].dtype for gradient in gradients)
+    # As NumPy's, bit by bit.
+    arrays = [t.detach().numpy() if dtype != "bfloat16" or not t.is_floating_point() else None for t in tensors]
+    if dtype != "bfloat16":
+        expected = problem.backward(*arrays, grad_output.numpy())
+        for gradient, other in zip(gradients, expected):
+            np.testing.assert_array_equal(gradient.numpy(), other)
+
+
+def test_every_way_gives_the_same(problem):
+    """Straight to the kernel, through the dispatcher, and the function that PyTorch does not differentiate."""
+    tensors = tensors_of(problem)
+    grad_output = torch.randn_like(problem.forward(*tensors))
+    found = []
+    for call in (problem.forward, op_of(problem)):
+        result = call(*tensors)
+        found.append([result.detach(), *torch.autograd.grad(result, differentiable(problem, tensors), grad_output)])
+    with torch.no_grad():
+        found.append([problem.forward(*tensors), *problem.backward(*tensors, grad_output)])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            assert torch.equal(a, b)
+
+
+def test_only_needed_gradients_are_computed(problem, monkeypatch):
+    asked = []
+    native = problem.operator.native_backward
+
+    def spy(*arguments):
+        count = len(problem.operator.gradients)
+        asked.append([a is not None for a in arguments[-count:]])
+        return native(*arguments)
+
+    monkeypatch.setattr(problem.operator, "native_backward", spy)
+    for call in (problem.forward, op_of(problem)):
+        for wanted in range(len(problem.operator.gradients)):
+            tensors = tensors_of(problem, requires_grad=False)
+            tensor = differentiable(problem, tensors)[wanted].requires_grad_()
+            call(*tensors).sum().backward()
+            assert tensor.grad is not None
+            assert asked.pop() == [i == wanted for i in range(len(problem.operator.gradients))]
+    assert not asked
+
+
+def test_gradcheck(problem):
+    for call in (problem.forward, op_of(problem)):
+        tensors = tensors_of(problem, "float64", batch=1, queries=2, channels=3)
+        assert torch.autograd.gradcheck(call, tensors, eps=1e-6, atol=1e-6, nondet_tol=0.0)
+
+
+def test_second_derivatives_are_refused(problem):
+    for call in (problem.forward, op_of(problem)):
+        tensors = tensors_of(problem)
+        result = call(*tensors)
+        with pytest.raises(RuntimeError):
+            (gradient,) = torch.autograd.grad(result.square().sum(), tensors[0], create_graph=True)
+            gradient.sum().backward()
+
+
+def test_opcheck(problem):
+    tensors = tensors_of(problem)
+    torch.library.opcheck(op_of(problem), tensors)
+    grad_output = torch.randn_like(problem.forward(*tensors))
+    backward = getattr(torch.ops.deformkit, f"{problem.name}_backward").default
+    flags = [i % 2 == 0 for i in range(len(problem.operator.gradients))]
+    torch.library.opcheck(backward, [*(t.detach() for t in tensors), grad_output.detach(), flags])
+
+
+def test_strides(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    expected = problem.forward(*tensors)
+    views = [t.flip(-1).flip(-1) if i % 2 else t.transpose(0, -1).contiguous().transpose(0, -1) for i, t in enumerate(tensors)]
+    assert torch.equal(problem.forward(*views), expected)
+    output_gradient = torch.ones(()).expand(expected.shape)  # what sum() hands back
+    tensors = tensors_of(problem)
+    problem.forward(*tensors).sum().backward()
+    for gradient, other in zip(differentiable(problem, tensors), problem.backward(*tensors, output_gradient)):
+        assert torch.equal(gradient.grad, other)
+
+
+def test_tensors_that_are_views_of_something_else(problem):
+    """A negative view, a subclass and a parameter."""
+    tensors = tensors_of(problem, requires_grad=False)
+    expected = problem.forward(*tensors)
+    assert torch.equal(problem.forward(torch._neg_view(-tensors[0]), *tensors[1:]), expected)
+    assert torch.equal(problem.forward(torch.nn.Parameter(tensors[0]), *tensors[1:]).detach(), expected)
+
+    class Subclass(torch.Tensor):
+        pass
+
+    result = problem.forward(tensors[0].as_subclass(Subclass), *tensors[1:])
+    assert type(result) is Subclass and torch.equal(result.as_subclass(torch.Tensor), expected)
+
+
+def test_meta_and_fake(problem):
+    tensors = tensors_of(problem)
+    result = problem.forward(*(t.to("meta") for t in tensors))
+    assert result.device.type == "meta" and result.shape == problem.forward(*tensors).shape
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = problem.forward(*(mode.from_tensor(t) for t in tensors))
+    assert fake.shape == result.shape
+
+
+def test_wrong_arguments(problem):
+    tensors = tensors_of(problem)
+    for call in (problem.forward, op_of(problem)):
+        with pytest.raises(ValueError, match="expected"):
+            call(tensors[0][0], *tensors[1:])
+        with pytest.raises(TypeError, match="expected"):
+            call(tensors[0].to(torch.complex64), *tensors[1:])
+        mixed = list(tensors)
+        mixed[problem.operator.gradient_positions[-1]] = tensors[problem.operator.gradient_positions[-1]].double()
+        with pytest.raises(TypeError, match="expected"):
+            call(*mixed)
+
+
+def test_autocast(problem):
+    """Promoted to the widest type among the arguments, as grid_sample is."""
+    tensors = tensors_of(problem)
+    expected = problem.forward(tensors[0].bfloat16().float(), *tensors[1:])
+    with torch.autocast("cpu", torch.bfloat16):
+        result = problem.forward(tensors[0].bfloat16(), *tensors[1:])
+        assert result.dtype == torch.float32 and torch.equal(result, expected)
+        result.sum().backward()
+    assert tensors[0].grad is not None and tensors[0].grad.dtype == torch.float32
+    half = [t.detach().bfloat16() if t.is_floating_point() else t for t in tensors]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert problem.forward(*half).dtype == torch.bfloat16
+
+
+def test_vmap(problem):
+    runs = [tensors_of(problem, requires_grad=False, seed=seed) for seed in range(3)]
+    stacked = [torch.stack(parts) for parts in zip(*runs)]
+    expected = torch.stack([problem.forward(*run) for run in runs])
+    tables = problem.operator.table_positions
+    # Tables mapped too: they are equal here, but vmap does not know.
+    assert torch.equal(torch.func.vmap(problem.forward)(*stacked), expected)
+    # Tables shared.
+    arguments = [runs[0][i] if i in tables else t for i, t in enumerate(stacked)]
+    dims = tuple(None if i in tables else 0 for i in range(len(stacked)))
+    assert torch.equal(torch.func.vmap(problem.forward, dims)(*arguments), expected)
+    # The first argument shared, the last mapped along another axis.
+    expected = torch.stack([problem.forward(runs[0][0], *run[1:]) for run in runs])
+    arguments[0] = runs[0][0]
+    arguments[-1] = arguments[-1].movedim(0, 2)
+    dims = (None, *dims[1:-1], 2)
+    assert torch.equal(torch.func.vmap(problem.forward, dims)(*arguments), expected)
+
+
+def test_function_transforms(problem):
+    """torch.func.grad, alone and per example under vmap."""
+    runs = [tensors_of(problem, seed=seed) for seed in range(3)]
+    expected = []
+    for run in runs:
+        problem.forward(*run).square().sum().backward()
+        expected.append(run[0].grad)
+
+    def loss(value, *others):
+        return problem.forward(value, *others).square().sum()
+
+    detached = [[t.detach() for t in run] for run in runs]
+    torch.testing.assert_close(torch.func.grad(loss)(*detached[0]), expected[0], rtol=1e-5, atol=1e-5)
+    stacked = [torch.stack(parts) for parts in zip(*detached)]
+    found = torch.func.vmap(torch.func.grad(loss))(*stacked)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-5, atol=1e-5)
+
+
+def test_forward_mode_is_refused(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        torch.func.jvp(lambda value: problem.forward(value, *tensors[1:]), (tensors[0],), (tensors[0],))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(tensors[0], tensors[0])
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            problem.forward(dual, *tensors[1:])
+
+
+def test_inference_mode(problem):
+    tensors = tensors_of(problem)
+    expected = problem.forward(*tensors).detach()
+    with torch.inference_mode():
+        result = problem.forward(*tensors)
+        assert result.is_inference() and torch.equal(result, expected)
+
+
+def test_profiler_sees_calls(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        problem.forward(*tensors)
+    assert any(event.key == f"deformkit::{problem.name}" for event in profile.key_averages())
+
+
+def test_jit_trace(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    traced = torch.jit.trace(lambda *t: problem.forward(*t), tensors)
+    others = tensors_of(problem, requires_grad=False, seed=1)
+    assert torch.equal(traced(*others), problem.forward(*others))
+    assert not torch.equal(traced(*others), problem.forward(*tensors))
+
+
+def test_threads_are_torchs(problem, monkeypatch):
+    seen = []
+    native = problem.operator.native_forward
+
+    def spy(threads, *arguments):
+        seen.append(threads)
+        return native(threads, *arguments)
+
+    monkeypatch.setattr(problem.operator, "native_forward", spy)
+    tensors = tensors_of(problem, requires_grad=False)
+    before = torch.get_num_threads()
+    deformkit.set_num_threads(3)
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            problem.forward(*tensors)
+            op_of(problem)(*tensors)
+            assert seen == [count, count]
+            seen.clear()
+            assert deformkit.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    problem.forward(*problem.inputs())
+    assert seen == [-1]
+
+
+def test_threads_that_run_are_torchs():
+    """Counted from outside: with one thread of torch's, the process has no more threads after a call than before."""
+    import subprocess
+    import sys
+
+    code = """
+import os, torch, deformkit
+torch.set_num_threads({count})
+value = torch.randn(1, 100 * 100, 8, 32)
+arguments = [value, torch.tensor([[100, 100]]), torch.tensor([0]), torch.rand(1, 20000, 8, 1, 4, 2), torch.rand(1, 20000, 8, 1, 4)]
+before = len(os.listdir("/proc/self/task"))
+deformkit.multi_scale_deformable_attn(*arguments)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    found = [
+        int(subprocess.run([sys.executable, "-c", code.format(count=n)], capture_output=True, text=True, check=True).stdout)
+        for n in (1, 3)
+    ]
+    assert found == [0, 2]
+
+
+def test_fork(problem):
+    """A DataLoader's workers are children that may call as well."""
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return problem.forward(*tensors_of(problem, requires_grad=False, seed=i))
+
+    expected = [Samples()[i] for i in range(4)]
+    for batch, other in zip(torch.utils.data.DataLoader(Samples(), batch_size=None, num_workers=2), expected, strict=True):
+        assert torch.equal(batch, other)

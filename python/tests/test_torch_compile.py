@@ -1,0 +1,91 @@
+"""torch.compile, torch.export, and a training step on two processes."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_torch import differentiable, tensors_of  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("backend, dynamic", [("inductor", False), ("aot_eager", True)])
+def test_compile(problem, backend, dynamic):
+    def model(*tensors):
+        return problem.forward(tensors[0] * 2, *tensors[1:]).square()
+
+    compiled = torch.compile(model, fullgraph=True, dynamic=dynamic, backend=backend)
+    for sizes in ({}, {"queries": 13}):
+        tensors = tensors_of(problem, **sizes)
+        expected = model(*tensors)
+        wanted = torch.autograd.grad(expected.sum(), differentiable(problem, tensors))
+        result = compiled(*tensors)
+        torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
+        for a, b in zip(torch.autograd.grad(result.sum(), differentiable(problem, tensors)), wanted):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_compile_under_autocast(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        result = torch.compile(problem.forward, fullgraph=True, backend="aot_eager")(tensors[0].bfloat16(), *tensors[1:])
+        assert torch.equal(result, problem.forward(tensors[0].bfloat16(), *tensors[1:]))
+
+
+def test_first_call_may_be_traced():
+    """In a process where deformkit came before PyTorch, so that it has seen no tensor yet."""
+    code = """
+import deformkit, torch
+arguments = [torch.rand(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)]
+compiled = torch.compile(deformkit.multi_scale_deformable_attn, fullgraph=True, backend="eager")
+assert torch.equal(compiled(*arguments), deformkit.multi_scale_deformable_attn(*arguments))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, problem):
+        super().__init__()
+        self.problem = problem
+
+    def forward(self, *tensors):
+        return self.problem.forward(*tensors) + 1
+
+
+def test_export(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    program = torch.export.export(Model(problem), tuple(tensors))
+    assert any(f"deformkit.{problem.name}" in str(node.target) for node in program.graph.nodes)
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    saved.seek(0)
+    others = tensors_of(problem, requires_grad=False, seed=1)
+    assert torch.equal(torch.export.load(saved).module()(*others), problem.forward(*others) + 1)
+
+
+def test_export_with_dynamic_queries(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    queries = torch.export.Dim("queries", min=2, max=100)
+    size = tensors_of(problem, requires_grad=False, queries=13)
+    shapes = tuple(
+        {axis: queries for axis, (a, b) in enumerate(zip(t.shape, other.shape)) if a != b} or None
+        for t, other in zip(tensors, size)
+    )
+    program = torch.export.export(Model(problem), tuple(tensors), dynamic_shapes=(shapes,))
+    assert torch.equal(program.module()(*size), problem.forward(*size) + 1)
+
+
+def test_two_processes(tmp_path):
+    """DistributedDataParallel over gloo: the gradients of both processes are those of the whole batch."""
+    program = Path(__file__).parent / "ddp_program.py"
+    done = subprocess.run([sys.executable, program, tmp_path / "store"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "gradients agree" in done.stdout
