@@ -7,14 +7,18 @@ needed, nor imported, until a tensor comes.
 from __future__ import annotations
 
 import sys
-from typing import Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _native
 from ._msda import multi_scale_deformable_attn, multi_scale_deformable_attn_backward
 
+if TYPE_CHECKING:
+    from .adapters.accelerate import Acceleration
+
 __version__: str = _native.version()
 
 __all__ = [
+    "accelerate",
     "get_num_threads",
     "last_variant",
     "multi_scale_deformable_attn",
@@ -22,6 +26,13 @@ __all__ = [
     "set_num_threads",
     "set_target",
 ]
+
+
+def accelerate(model: Any) -> Acceleration:
+    """Makes a PyTorch model compute its multi-scale deformable attention with this library; see adapters.accelerate."""
+    from .adapters.accelerate import accelerate
+
+    return accelerate(model)
 
 
 def set_num_threads(count: int) -> None:

@@ -1,0 +1,79 @@
+"""Multi-scale deformable attention from what the various callers have: tables as tensors or lists, level starts or not."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Sequence
+
+import torch
+
+from .._msda import multi_scale_deformable_attn
+
+
+@functools.lru_cache(maxsize=256)
+def _tables(levels: tuple[tuple[int, int], ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    starts = [0]
+    for height, width in levels:
+        starts.append(starts[-1] + height * width)
+    return torch.tensor(levels, dtype=torch.int64).reshape(-1, 2), torch.tensor(starts[:-1], dtype=torch.int64)
+
+
+def tables(spatial_shapes: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """[L, 2] (H, W) and [L] first cells, of levels that lie one after the other."""
+    if isinstance(spatial_shapes, torch.Tensor):
+        ends = spatial_shapes.prod(1).cumsum(0)
+        return spatial_shapes, torch.cat((ends.new_zeros(1), ends[:-1])).to(spatial_shapes.dtype)
+    levels = tuple((int(height), int(width)) for height, width in spatial_shapes)
+    if torch.compiler.is_compiling():
+        return _tables.__wrapped__(levels)
+    return _tables(levels)
+
+
+def from_shapes(
+    value: torch.Tensor, spatial_shapes: Any, sampling_locations: torch.Tensor, attention_weights: torch.Tensor
+) -> torch.Tensor:
+    """[B, K, M, D], (H, W) of each level, [B, Q, M, L, P, 2], [B, Q, M, L, P]: [B, Q, M * D]."""
+    shapes, starts = tables(spatial_shapes)
+    return multi_scale_deformable_attn(value, shapes, starts, sampling_locations, attention_weights)
+
+
+def from_ragged(
+    value: torch.Tensor,
+    spatial_shapes: Any,
+    sampling_locations: torch.Tensor,
+    attention_weights: torch.Tensor,
+    points: Sequence[int],
+) -> torch.Tensor:
+    """Levels of different numbers of points: locations [B, Q, M, sum(points), 2], weights [B, Q, M, sum(points)]."""
+    step = math.gcd(*points)
+    if isinstance(spatial_shapes, torch.Tensor):
+        spatial_shapes = spatial_shapes.tolist()
+    shapes, starts = tables(spatial_shapes)
+    # A level with twice as many points counts as two levels over the same cells.
+    levels = [level for level, count in enumerate(points) for _ in range(count // step)]
+    if len(levels) != len(points):
+        shapes, starts = shapes[levels], starts[levels]
+    split = (len(levels), step)
+    return multi_scale_deformable_attn(
+        value, shapes, starts, sampling_locations.unflatten(3, split), attention_weights.unflatten(3, split)
+    )
+
+
+class Function:
+    """Stands in for a torch.autograd.Function, of which callers use `apply`."""
+
+    @staticmethod
+    def apply(
+        value: torch.Tensor,
+        value_spatial_shapes: torch.Tensor,
+        value_level_start_index: torch.Tensor,
+        sampling_locations: torch.Tensor,
+        attention_weights: torch.Tensor,
+        im2col_step: int = 64,
+    ) -> torch.Tensor:
+        """multi_scale_deformable_attn, differentiable. im2col_step, the number of examples that the original works on at a time,
+        is ignored."""
+        return multi_scale_deformable_attn(
+            value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
+        )

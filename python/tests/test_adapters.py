@@ -1,0 +1,51 @@
+"""Functions under other libraries' names, called as their users call them."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from problems import PROBLEMS  # noqa: E402
+from test_torch import tensors_of  # noqa: E402
+
+import deformkit  # noqa: E402
+from deformkit.adapters import _msda, deformable_detr, mmcv  # noqa: E402
+
+MSDA = next(problem for problem in PROBLEMS if problem.native == "msda")
+
+
+@pytest.mark.parametrize("function", [mmcv.multi_scale_deformable_attn_pytorch, deformable_detr.ms_deform_attn_core_pytorch])
+def test_without_level_starts(function):
+    value, shapes, starts, locations, weights = tensors_of(MSDA)
+    expected = deformkit.multi_scale_deformable_attn(value, shapes, starts, locations, weights)
+    for given in (shapes, shapes.int(), shapes.tolist(), [tuple(level) for level in shapes.tolist()]):
+        assert torch.equal(function(value, given, locations, weights), expected)
+    function(value, shapes, locations, weights).sum().backward()
+    assert value.grad is not None
+
+
+@pytest.mark.parametrize("function", [mmcv.MultiScaleDeformableAttnFunction, deformable_detr.MSDeformAttnFunction])
+def test_apply(function):
+    tensors = tensors_of(MSDA)
+    expected = deformkit.multi_scale_deformable_attn(*tensors)
+    for result in (function.apply(*tensors), function.apply(*tensors, 64), function.apply(*tensors, im2col_step=1)):
+        assert torch.equal(result, expected)
+    result.sum().backward()
+    assert all(t.grad is not None for t in (tensors[0], tensors[3], tensors[4]))
+
+
+@pytest.mark.parametrize("points", [(3, 6, 3), (4, 4, 4), (1, 2, 5)])
+def test_ragged_points(points):
+    """Against one call per level."""
+    torch.manual_seed(0)
+    levels = [(7, 5), (3, 9), (3, 3)]
+    value = torch.randn(2, sum(h * w for h, w in levels), 2, 8)
+    locations, weights = torch.rand(2, 6, 2, sum(points), 2), torch.rand(2, 6, 2, sum(points))
+    parts = [
+        mmcv.multi_scale_deformable_attn_pytorch(v, [level], xy[:, :, :, None], w[:, :, :, None])
+        for v, level, xy, w in zip(
+            value.split([h * w for h, w in levels], 1), levels, locations.split(points, 3), weights.split(points, 3)
+        )
+    ]
+    for shapes in (levels, torch.tensor(levels)):
+        found = _msda.from_ragged(value, shapes, locations, weights, points)
+        torch.testing.assert_close(found, sum(parts), rtol=1e-5, atol=1e-5)
