@@ -14,6 +14,19 @@ def msda_forward(
     output: Any,
     /,
 ) -> None: ...
+def msda_backward(
+    threads: int,
+    value: Any,
+    spatial_shapes: Any,
+    level_start_index: Any,
+    sampling_locations: Any,
+    attention_weights: Any,
+    grad_output: Any,
+    grad_value: Any,
+    grad_sampling_locations: Any,
+    grad_attention_weights: Any,
+    /,
+) -> None: ...
 def set_num_threads(count: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def set_target(target: Optional[str]) -> None: ...

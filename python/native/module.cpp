@@ -104,6 +104,7 @@ void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Te
 
 NB_MODULE(_native, module) {
     bind(module, "msda_forward", deformkit_msda_forward);
+    bind(module, "msda_backward", deformkit_msda_backward);
 
     module.def("set_num_threads", [](int count) { threads.set(count); });
     module.def("get_num_threads", [] { return threads.get(); });
