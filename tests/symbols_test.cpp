@@ -22,7 +22,6 @@ TEST(Symbols, OnlyTheInterfaceIsExported) {
         "deformkit_get_num_threads", "deformkit_last_error",      "deformkit_last_variant", "deformkit_msda_backward",
         "deformkit_msda_forward",    "deformkit_set_num_threads", "deformkit_set_target",   "deformkit_version",
     };
-                                            "deformkit_version"};
     EXPECT_EQ(names, expected);
 }
 
