@@ -1,0 +1,112 @@
+"""deformkit.mx_driving's names, and scripts that run unchanged."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_torch import tensors_of  # noqa: E402
+
+import deformkit.mx_driving  # noqa: E402
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "deformkit.mx_driving", *map(str, arguments)], capture_output=True, text=True, **options
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_script(script):
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{script.stem} agrees\n"
+
+
+def test_every_operator_has_a_script(problem):
+    assert problem.name in [script.stem for script in SCRIPTS]
+    assert problem.name in deformkit.mx_driving.__all__
+
+
+def test_arguments_and_path(tmp_path):
+    """As python script.py ARGUMENTS."""
+    (tmp_path / "beside.py").write_text("NAME = 'beside'\n")
+    script = tmp_path / "script.py"
+    script.write_text("import sys, beside\nassert __name__ == '__main__'\nprint(beside.NAME, *sys.argv[1:])\nsys.exit(3)\n")
+    done = run("script.py", "--a", "b", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "beside --a b\n"), done.stderr
+
+
+def test_cuda_scripts(tmp_path):
+    """With transfer_to_npu, .cuda() is what .npu() is."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, torch_npu\nfrom torch_npu.contrib import transfer_to_npu\n"
+        "layer = torch.nn.Linear(2, 2).cuda()\nprint(layer(torch.ones(1, 2).cuda()).device)\n"
+    )
+    done = run(script)
+    assert done.stdout == "cpu\n", done.stderr
+
+
+def test_moves_copy(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import torch, torch_npu
+a = torch.zeros(2)
+moved = [a.npu(), a.to("npu"), a.to("npu:0"), a.to(torch.device("npu", 0)), a.to(device="npu"), torch.zeros(2, device="npu:0")]
+for b in moved:
+    b += 1
+    b.requires_grad_()
+assert a.eq(0).all() and not a.requires_grad and b.is_npu and b.device.type == "cpu"
+layer = torch.nn.Linear(2, 2)
+assert layer.npu() is layer and layer.to("npu") is layer
+torch.npu.manual_seed(1)
+x = torch.rand(3)
+torch.manual_seed(1)
+assert torch.equal(x, torch.rand(3)) and torch.npu.is_available()
+start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+start.record(), end.record()
+assert start.elapsed_time(end) >= 0
+print("done")
+""")
+    done = run(script)
+    assert done.stdout == "done\n", done.stderr
+    assert "Warning" not in done.stderr
+
+
+def test_usage():
+    assert run().returncode == 2
+    assert "no such file" in run("nowhere.py").stderr
+
+
+def test_without_the_runner_nothing_is_replaced():
+    assert "mx_driving" not in sys.modules and "torch_npu" not in sys.modules
+    assert not hasattr(torch.Tensor, "npu")
+
+
+def test_mixed_types(problem):
+    """Computed in the first argument's type, with tables of any type."""
+    function = getattr(deformkit.mx_driving, problem.name)
+    tensors = tensors_of(problem)
+    expected = problem.forward(*tensors)
+    given = list(tensors)
+    for i in problem.operator.gradient_positions[1:]:
+        given[i] = tensors[i].detach().double().requires_grad_()
+    for i in problem.operator.table_positions:
+        given[i] = tensors[i].float()
+    result = function(*given)
+    assert result.dtype == tensors[0].dtype and torch.equal(result, expected)
+    result.sum().backward()
+    for i in problem.operator.gradient_positions:
+        assert given[i].grad.dtype == given[i].dtype
+
+
+def test_old_name_warns():
+    problem_tensors = [torch.ones(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)]
+    with pytest.warns(DeprecationWarning):
+        deformkit.mx_driving.npu_multi_scale_deformable_attn_function(*problem_tensors)
