@@ -74,6 +74,25 @@ def test_read_where_they_lie(problem):
     assert problem.forward(value, *inputs[1:]).shape == problem.forward(*inputs).shape
 
 
+def test_old_protocol(problem):
+    """Libraries whose __dlpack__ takes no arguments yet."""
+
+    class Old:
+        def __init__(self, array):
+            self.array = array
+            self.shape, self.dtype = array.shape, array.dtype
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __dlpack__(self, stream=None):
+            return self.array.__dlpack__()
+
+    inputs = problem.inputs()
+    result = problem.forward(*map(Old, inputs))
+    np.testing.assert_array_equal(result, problem.forward(*inputs))
+
+
 def test_empty(problem):
     inputs = problem.inputs()
     arrays = [a if i in problem.operator.table_positions else a[:0] for i, a in enumerate(inputs)]

@@ -26,6 +26,27 @@ def differentiable(problem, tensors):
     return [tensors[i] for i in problem.operator.gradient_positions]
 
 
+def test_same_as_numpy(problem, dtype):
+    inputs = problem.inputs(dtype)
+    tensors = [torch.tensor(a.astype("float64" if a.dtype.kind != "i" else a.dtype)) for a in inputs]
+    tensors = [t.to(getattr(torch, dtype)) if t.is_floating_point() else t for t in tensors]
+    result = problem.forward(*tensors)
+    assert isinstance(result, torch.Tensor) and result.dtype == tensors[0].dtype
+    np.testing.assert_array_equal(result.double().numpy(), problem.forward(*inputs).astype(np.float64))
+
+
+def test_mixed(problem):
+    """The first argument decides; the others come from anywhere."""
+    inputs = problem.inputs()
+    expected = problem.forward(*inputs)
+    result = problem.forward(inputs[0], *map(torch.from_numpy, inputs[1:]))
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, expected)
+    result = problem.forward(torch.from_numpy(inputs[0]), *inputs[1:])
+    assert isinstance(result, torch.Tensor)
+    np.testing.assert_array_equal(result.numpy(), expected)
+
+
 def test_gradients(problem, dtype):
     tensors = tensors_of(problem, dtype)
     result = problem.forward(*tensors)

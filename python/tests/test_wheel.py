@@ -1,0 +1,75 @@
+"""The wheel: what is in it, that it runs on its own, and on which Linux it runs."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("scikit_build_core")
+pytest.importorskip("nanobind")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built as `pip install .` does it, but for the library: that is the installed one of this build, so that no kernel is
+    compiled a second time."""
+    folder = tmp_path_factory.mktemp("wheel")
+    library = Path(os.environ["DEFORMKIT_INSTALLED"])
+    (config,) = library.rglob("deformkitConfig.cmake")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    command += [f"--config-settings=cmake.define.deformkit_DIR={config.parent}", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_contents(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = {str(p.relative_to(ROOT / "python")) for p in (ROOT / "python/deformkit").rglob("*") if p.is_file()}
+    package = {name for name in package if "__pycache__" not in name}
+    assert "deformkit/py.typed" in package
+    (native,) = [name for name in names if name.endswith(".so")]
+    assert native.startswith("deformkit/_native.")
+    assert {name for name in names if ".dist-info/" not in name} == package | {native}
+
+
+def test_version(wheel):
+    import deformkit
+
+    assert wheel.name.split("-")[1] == deformkit.__version__
+
+
+def test_runs_on_its_own(wheel, tmp_path):
+    """Without this repository's build, and without a library that is not part of every Linux."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path), str(wheel)]
+    subprocess.run(command, check=True)
+    code = """
+import deformkit, numpy as np
+value = np.arange(1, 7, dtype=np.float32).reshape(1, 6, 1, 1)
+out = deformkit.multi_scale_deformable_attn(value, np.array([[2, 3]]), np.array([0]),
+    np.full((1, 1, 1, 1, 1, 2), 0.5, np.float32), np.ones((1, 1, 1, 1, 1), np.float32))
+print(deformkit.__file__, out.item())
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split() == [str(tmp_path / "deformkit/__init__.py"), "3.5"]
+    (native,) = (tmp_path / "deformkit").glob("_native*.so")
+    needed = subprocess.run(["readelf", "-d", native], capture_output=True, text=True, check=True).stdout
+    libraries = {line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line}
+    assert libraries <= {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
+    symbols = subprocess.run(["nm", "-D", "--defined-only", native], capture_output=True, text=True, check=True).stdout
+    assert "PyInit__native" in symbols and "deformkit_" not in symbols and "halide_" not in symbols
+
+
+def test_manylinux(wheel):
+    """auditwheel finds nothing that the wheel would have to bring along."""
+    pytest.importorskip("auditwheel")
+    done = subprocess.run([sys.executable, "-m", "auditwheel", "show", str(wheel)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert 'is consistent with the following platform tag: "manylinux_' in text, text
