@@ -66,6 +66,9 @@ def _footer(result):
     if any(overhead.values()):
         figures = ", ".join(f"{target_of(v)} {row['real_time']:.0f} ns" for v, row in overhead.items() if row)
         text.append(f"Call of one query (Q = 1, 8 x 32, 4 x 4 samples) through C, 1 thread: {figures}")
+    if result.get("python_microseconds"):
+        figures = ", ".join(f"{name} {time:.1f} us" for name, time in result["python_microseconds"].items())
+        text.append(f"Call of one query from Python: {figures}")
     for threads in sorted({row["threads"] for row in result["rows"]}):
         aligned, unaligned = (
             found.get(f"{chosen}/detr_encoder{suffix}/threads:{threads}") for suffix in ("", "/unaligned")

@@ -165,6 +165,20 @@ def google_benchmark(binary, threads_list, pattern, quick):
         return json.loads(out.read_text())
 
 
+def python_calls(package):
+    """Microseconds of a call through the Python package, which lies in `package`; {} where it was not built."""
+    if not list(package.glob("deformkit/_native*.so")):
+        notice("the Python package was not built: no calls from Python")
+        return {}
+    program = Path(__file__).parent / "python_calls.py"
+    run = subprocess.run(
+        [sys.executable, str(program)], env={**os.environ, "PYTHONPATH": str(package)}, capture_output=True, text=True
+    )
+    if run.returncode:
+        sys.exit(f"{program.name} failed with status {run.returncode}:\n{run.stderr}")
+    return json.loads(run.stdout)
+
+
 def cpu_model():
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -224,6 +238,7 @@ def main():
         "slot_seconds": slot_seconds,
         "variants": [v.name for v in bench_library.variants],
         "rows": [{**row, "ratios": report.ratios(row)} for row in rows],
+        "python_microseconds": python_calls(arguments.build_dir / "python"),
     }
     binary = arguments.build_dir / "bench/msda_bench"
     if binary.exists():

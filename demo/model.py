@@ -44,10 +44,12 @@ def build():
     torch.manual_seed(0)
     backbone = transformers.ResNetConfig(out_features=["stage2", "stage3", "stage4"])  # its defaults are those of ResNet-50
     model = transformers.DeformableDetrForObjectDetection(transformers.DeformableDetrConfig(backbone_config=backbone))
+    # Fresh weights make all queries look at the same place with the same weights; trained ones do not.
     for name, parameter in model.named_parameters():
-        # Fresh ones put all queries' weights in the same place; trained ones look elsewhere for each.
         if "attention_weights" in name or "sampling_offsets.weight" in name:
             torch.nn.init.normal_(parameter, std=0.02)
+        elif name.endswith("reference_points.weight"):
+            torch.nn.init.normal_(parameter, std=0.1)
     return model.eval()
 
 

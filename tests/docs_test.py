@@ -18,6 +18,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TESTED_ELSEWHERE = {
     "cmake --install build/release --prefix PREFIX": "install.library",
     "cmake --install build/release --prefix PREFIX --component kernels": "install.kernels",
+    "pip install .": "python.wheel",
+    "python -m deformkit.mx_driving script.py": "python.mx_driving",
 }
 
 
@@ -59,7 +61,7 @@ class Docs(unittest.TestCase):
     def test_snippets_are_tested_code(self):
         found = 0
         for page in PAGES:
-            for language in ("c", "cpp", "cmake"):
+            for language in ("c", "cpp", "cmake", "python"):
                 for before, text in blocks(page, language):
                     marker = re.search(r"<!-- snippet: (\S+) -->\n$", before)
                     self.assertTrue(marker, f"{page.name}: a {language} block does not say which file it is from:\n{text}")
