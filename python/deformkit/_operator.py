@@ -38,7 +38,7 @@ class Operator:
         self.gradients = gradients
         self.output_shape = output_shape
         self.native_forward = getattr(_native, f"{native}_forward")
-        self.native_backward = getattr(_native, f"{native}_backward", None)
+        self.native_backward = getattr(_native, f"{native}_backward")
         self.table_positions = tuple(map(arguments.index, tables))
         self.gradient_positions = tuple(map(arguments.index, gradients))
         self.with_torch: dict[type, Any] = {}  # types of tensors, once deformkit.torch has met them
@@ -52,8 +52,9 @@ class Operator:
         try:
             output = _arrays.empty(self.output_shape(*arrays), like)
         except Exception:
-            output = None  # the library finds what is wrong
-        self.native_forward(OWN_THREADS, *arrays, output)
+            self._call(self.native_forward, arrays, None)  # raises: the library finds what is wrong
+            raise
+        self._call(self.native_forward, arrays, output)
         return _arrays.finish(output, like)
 
     def backward(self, *arrays: Any, grad_output: Any, wanted: Optional[Iterable[str]]) -> tuple[Any, ...]:
@@ -67,9 +68,19 @@ class Operator:
         try:
             results = [_arrays.empty(array.shape, array) if flag else None for array, flag in zip(like, flags)]
         except Exception:
-            results = [None] * len(like)
-        self.native_backward(OWN_THREADS, *arrays, grad_output, *results)
+            self._call(self.native_backward, arrays, grad_output, *(None for _ in flags))
+            raise
+        self._call(self.native_backward, arrays, grad_output, *results)
         return tuple(None if result is None else _arrays.finish(result, array) for result, array in zip(results, like))
+
+    def _call(self, native: Any, arrays: tuple[Any, ...], *others: Any) -> None:
+        try:
+            native(OWN_THREADS, *arrays, *others)
+        except TypeError as error:
+            for name, array in zip((*self.arguments, "grad_output"), (*arrays, *others)):
+                if array is not None and not hasattr(array, "__dlpack__"):
+                    raise TypeError(f"{name}: {error}") from None
+            raise
 
     def _flags(self, wanted: Optional[Iterable[str]]) -> list[bool]:
         if wanted is None:

@@ -6,7 +6,7 @@ deformkit imports this by itself when it meets a tensor. Import it by hand to lo
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch.autograd import forward_ad
@@ -52,6 +52,10 @@ def _is_eager(tensors: tuple[torch.Tensor, ...]) -> bool:
     )
 
 
+def _autograd_function(name: str, **methods: Callable[..., Any]) -> Any:
+    return type(name, (torch.autograd.Function,), {key: staticmethod(method) for key, method in methods.items()})
+
+
 class TorchOperator:
     """An operator's PyTorch side. forward() and backward() take and give what the registered operators do."""
 
@@ -81,21 +85,21 @@ class TorchOperator:
 
         # What autograd runs in eager mode. With setup_context as a method of its own, PyTorch would inspect forward's signature at
         # every call.
-        eager = {"forward": self.forward_and_save, "backward": once_differentiable(self.differentiate)}
+        self.eager = _autograd_function(
+            operator.name, forward=self.forward_and_save, backward=once_differentiable(self.differentiate)
+        )
         # What torch.func and forward-mode differentiation run, which do not take registered operators.
-        transformed = {
-            "forward": lambda *tensors: self.forward_op(*tensors),
-            "setup_context": self.setup_context,
-            "backward": self.differentiate,
-        }
-        transformed_backward = {
-            "forward": lambda *arguments: tuple(self.backward_op(*arguments)),
-            "setup_context": lambda ctx, inputs, output: None,
-            "backward": self.refuse_second_derivative,
-        }
-        self.eager, self.transformed, self.transformed_backward = (
-            type(operator.name, (torch.autograd.Function,), {name: staticmethod(f) for name, f in functions.items()})
-            for functions in (eager, transformed, transformed_backward)
+        self.transformed = _autograd_function(
+            operator.name,
+            forward=lambda *tensors: self.forward_op(*tensors),
+            setup_context=self.setup_context,
+            backward=self.differentiate,
+        )
+        self.transformed_backward = _autograd_function(
+            names[1],
+            forward=lambda *arguments: tuple(self.backward_op(*arguments)),
+            setup_context=lambda ctx, inputs, output: None,
+            backward=self.refuse_second_derivative,
         )
         self.transformed.generate_vmap_rule = self.transformed_backward.generate_vmap_rule = True
 
@@ -114,10 +118,10 @@ class TorchOperator:
     def backward(self, *arguments: Any) -> list[torch.Tensor]:
         return self.backward_op(*arguments)
 
-    def run_forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+    def run_forward(self, *tensors: torch.Tensor) -> Any:
         operator = self.operator
         try:
-            output = tensors[0].new_empty(operator.output_shape(*tensors))
+            output: Any = tensors[0].new_empty(operator.output_shape(*tensors))
         except (IndexError, RuntimeError):
             output = None  # the library finds what is wrong
         operator.native_forward(torch.get_num_threads(), *tensors, output)
@@ -158,7 +162,7 @@ class TorchOperator:
         else:
             backward = self.transformed_backward.apply if _is_transformed() else self.backward_op
         found = iter(backward(*tensors, grad_output, wanted))
-        gradients = [None] * len(tensors)
+        gradients: list[Any] = [None] * len(tensors)
         for i, flag in zip(positions, wanted):
             if flag:
                 gradients[i] = next(found)

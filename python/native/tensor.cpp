@@ -62,6 +62,18 @@ nb::object as_bfloat16_bits(nb::handle object) {
     return object.attr("view")("uint16");
 }
 
+/// Why an array does not hand itself over, such as one of another byte order; "" if it is none.
+std::string refusal(nb::handle object) {
+    try {
+        if (nb::hasattr(object, "__dlpack__")) {
+            object.attr("__dlpack__")();
+        }
+    } catch (const nb::python_error &error) {
+        return std::string(": ") + nb::str(error.value()).c_str();
+    }
+    return "";
+}
+
 }  // namespace
 
 Tensor::Tensor(nb::handle object, bool writable) {
@@ -86,7 +98,7 @@ Tensor::Tensor(nb::handle object, bool writable) {
         return;
     }
     throw nb::type_error(("expected an array that speaks DLPack" + std::string(writable ? " and can be written to" : "") +
-                          ", got " + nb::type_name(object.type()).c_str())
+                          ", got " + nb::type_name(object.type()).c_str() + refusal(object))
                              .c_str());
 }
 

@@ -194,7 +194,7 @@ def _called_functions(forward: Any) -> dict[str, Any]:
     return {name: forward.__globals__[name] for name in sorted(used)}
 
 
-def _with_globals(function: types.FunctionType, new: dict[str, Any]) -> types.FunctionType:
+def _with_globals(function: Any, new: dict[str, Any]) -> types.FunctionType:
     """The same function, seeing other values under some global names."""
     copy = types.FunctionType(
         function.__code__,
