@@ -37,6 +37,10 @@ Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
     return part;
 }
 
+Tensor item(const Tensor &tensor, int axis, int64_t i) {
+    return slice(tensor, axis, i, 1).drop_axis(axis);
+}
+
 Tensor join_samples(const Tensor &tensor) {
     return tensor.join_axes(3).join_axes(2);
 }
