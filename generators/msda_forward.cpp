@@ -8,15 +8,14 @@ using Halide::Internal::make_zero;
 namespace {
 
 BilinearTap tap_at(const MsdaForwardInputs &in, const Expr &f, const Expr &q, const Expr &b) {
-    const Type type = compute_type(in.sampling_locations.type());
-    return BilinearTap(cast(type, in.sampling_locations(0, f, q, b)), cast(type, in.sampling_locations(1, f, q, b)),
-                       in.level_table(f, kWidth), in.level_table(f, kHeight));
+    return BilinearTap(in.sampling_locations(0, f, q, b), in.sampling_locations(1, f, q, b), in.level_table(f, kWidth),
+                       in.level_table(f, kHeight));
 }
 
 }  // namespace
 
 MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_taps) {
-    const Type type = compute_type(in.value.type());
+    const Type type = in.value.type();
     const Expr zero = make_zero(type);
     // Multiply-adds where the target has them; otherwise the compiler would be free to sum in any order.
     const auto add_products = [&](const std::vector<Expr> &products) {
@@ -26,13 +25,13 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         }
         return total;
     };
-    const auto value = [&](const Expr &position) { return cast(type, in.value(d, m, position, b)); };
+    const auto value = [&](const Expr &position) { return in.value(d, m, position, b); };
 
     samples = RDom(0, in.num_samples, "samples");
     {
         const Expr f = m * in.num_samples + s;
         const BilinearTap tap = tap_at(in, f, q, b);
-        const Expr weight = select(tap.inside, cast(type, in.attention_weights(f, q, b)), zero);
+        const Expr weight = select(tap.inside, in.attention_weights(f, q, b), zero);
         std::vector<Expr> fields(kTapFields);
         for (int j = 0; j < 2; j++) {
             const CellPair pair = cell_pair(tap, j, in.level_table(f, kFirstKey), in.num_keys);
@@ -69,7 +68,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         const Expr f = m * in.num_samples + exact_samples.x;
         const BilinearTap tap = tap_at(in, f, q, b);
         // The same products in the same order as `sum`, so that what is left out changes no other bit.
-        const Expr weight = select(tap.inside, cast(type, in.attention_weights(f, q, b)), zero);
+        const Expr weight = select(tap.inside, in.attention_weights(f, q, b), zero);
         std::vector<Expr> corners;
         for (int c = 0; c < 4; c++) {
             const int j = c / 2, i = c % 2;

@@ -13,6 +13,7 @@
 
 namespace deformkit {
 
+/// Numbers come in the type of arithmetic.
 struct MsdaForwardInputs {
     Halide::Func value;               ///< (d, m, k * key_step, b)
     Halide::Func level_table;         ///< (f, LevelRow)
@@ -41,7 +42,7 @@ struct MsdaForward {
     Halide::Func suspect{"suspect"};  ///< (m, q, b)
     Halide::Func exact{"exact"};      ///< (d, m, q, b), undefined where nothing is suspect
 
-    Halide::Expr result;  ///< of (d, m, q, b), in the type of arithmetic
+    Halide::Expr result;  ///< of (d, m, q, b)
 
     /// `recheck`: `sum`, corrected by `exact` where suspect (CPUs). Otherwise `exact` alone (GPUs, where a predicated load is
     /// as cheap as a plain one).

@@ -41,22 +41,23 @@ public:
     }
 
     void generate() {
+        const Target target = this->get_target();
         deformkit::MsdaForwardInputs in;
-        in.value = value;
+        in.value = deformkit::widened(value, target);
         in.level_table = level_table;
-        in.sampling_locations = sampling_locations;
-        in.attention_weights = attention_weights;
+        in.sampling_locations = deformkit::widened(sampling_locations, target);
+        in.attention_weights = deformkit::widened(attention_weights, target);
         in.num_channels = output.dim(0).extent();
         in.num_keys = num_keys;
         in.key_step = key_step;
         in.max_position = value.dim(2).extent() - 1;
         in.num_samples = num_samples;
         in.careful = careful;
-        const bool gpu = this->get_target().has_gpu_feature();
-        in.fused = gpu || this->get_target().has_feature(Target::FMA);
+        const bool gpu = target.has_gpu_feature();
+        in.fused = gpu || target.has_feature(Target::FMA);
         deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu, traversal == deformkit::Traversal::kGrouped);
         output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) =
-            deformkit::round_to_storage(storage_type, algorithm.result);
+            deformkit::round_to_storage(storage_type, algorithm.result, target);
 
         deformkit::dense_from_zero(value);
         deformkit::dense_from_zero(level_table);
