@@ -6,10 +6,10 @@ using namespace Halide;
 using Halide::Internal::make_zero;
 
 MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
-    const Type type = compute_type(in.value.type());
+    const Type type = in.value.type();
     const Expr zero = make_zero(type);
 
-    const BilinearTap tap(cast(type, in.sampling_locations(0, f, x, y)), cast(type, in.sampling_locations(1, f, x, y)),
+    const BilinearTap tap(in.sampling_locations(0, f, x, y), in.sampling_locations(1, f, x, y),
                           in.level_table(f, kWidth), in.level_table(f, kHeight));
     CheckedPair pairs[2];
     for (int row = 0; row < 2; row++) {
@@ -25,7 +25,7 @@ MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
         // checked_pair has clamped it, once for all channels.
         const Expr position = unsafe_promise_clamped(pair + (c % 2) * in.key_step, 0, in.max_position);
         dot(s, c, m, x, y) = zero;
-        dot(s, c, m, x, y) += cast(type, in.grad_output(channels.x, m, x, y)) * cast(type, in.value(channels.x, m, position));
+        dot(s, c, m, x, y) += in.grad_output(channels.x, m, x, y) * in.value(channels.x, m, position);
     }
     head_samples = RDom(0, in.num_samples, 0, in.num_heads, "head_samples");
     {
@@ -47,21 +47,21 @@ MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
             (corner[0][0] * (1 - ax) + corner[0][1] * ax) * (1 - ay) + (corner[1][0] * (1 - ax) + corner[1][1] * ax) * ay;
         const Expr across = (corner[0][1] - corner[0][0]) * (1 - ay) + (corner[1][1] - corner[1][0]) * ay;
         const Expr down = (corner[1][0] - corner[0][0]) * (1 - ax) + (corner[1][1] - corner[0][1]) * ax;
-        const Expr weight = select(tap.inside, cast(type, in.attention_weights(f, x, y)), zero);
+        const Expr weight = select(tap.inside, in.attention_weights(f, x, y), zero);
         grad_location = weight * select(xy == 0, cast(type, tap.width) * across, cast(type, tap.height) * down);
     }
 }
 
 MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Func &slab) : slab(slab) {
-    const Type type = compute_type(in.grad_output.type()), bits = UInt(type.bits());
+    const Type type = in.grad_output.type(), bits = UInt(type.bits());
     const Expr zero = make_zero(type);
     const auto tap_at = [&](const Expr &sample) {
-        return BilinearTap(cast(type, in.sampling_locations(0, sample)), cast(type, in.sampling_locations(1, sample)), in.width,
+        return BilinearTap(in.sampling_locations(0, sample), in.sampling_locations(1, sample), in.width,
                            in.height);
     };
     {
         const BilinearTap tap = tap_at(f);
-        const Expr weight = cast(type, in.attention_weights(f));
+        const Expr weight = in.attention_weights(f);
         std::vector<Expr> fields(kFields);
         for (int row = 0; row < 2; row++) {
             const CheckedPair pair = checked_pair(tap, row, in.first_cell, in.num_cells, in.careful);
@@ -86,7 +86,7 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
         const Expr corner = corners.x, sample = corners.y + in.num_samples * corners.z;
         const Expr pair = cast<int32_t>(reinterpret(bits, taps(sample, kPairCell + corner / 2)));
         const Expr target = unsafe_promise_clamped(pair + corner % 2, 0, in.num_cells - 1);
-        slab(d, target) += taps(sample, kCornerWeight + corner) * cast(type, in.grad_output(d, corners.z));
+        slab(d, target) += taps(sample, kCornerWeight + corner) * in.grad_output(d, corners.z);
     }
     exact_corners = RDom(0, 4, 0, in.num_samples, 0, in.num_queries, "exact_corners");
     exact_corners.where(in.exact);
@@ -100,8 +100,8 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
                             pick(row, tap.has_row(0), tap.has_row(1)) && key >= 0 && key < in.num_cells);
         const Expr target = unsafe_promise_clamped(cast<int32_t>(key), 0, in.num_cells - 1);
         const Expr corner = pick(side, tap.column_weight(0), tap.column_weight(1)) *
-                            pick(row, tap.row_weight(0), tap.row_weight(1)) * cast(type, in.attention_weights(sample));
-        slab(d, target) += corner * cast(type, in.grad_output(d, exact_corners.z));
+                            pick(row, tap.row_weight(0), tap.row_weight(1)) * in.attention_weights(sample);
+        slab(d, target) += corner * in.grad_output(d, exact_corners.z);
     }
 }
 

@@ -14,6 +14,7 @@
 
 namespace deformkit {
 
+/// Numbers come in the type of arithmetic, here and below.
 struct MsdaBackwardSamplesInputs {
     Halide::Func value;               ///< (d, m, k * key_step), see MsdaForwardInputs
     Halide::Func level_table;         ///< (f, LevelRow)

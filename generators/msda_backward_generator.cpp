@@ -1,6 +1,7 @@
 #include "../schedules/msda_backward.h"
 #include "buffers.h"
 #include "msda_backward.h"
+#include "storage.h"
 
 namespace {
 
@@ -38,12 +39,13 @@ public:
     }
 
     void generate() {
+        const Target target = get_target();
         deformkit::MsdaBackwardSamplesInputs in;
-        in.value = value;
+        in.value = deformkit::widened(value, target);
         in.level_table = level_table;
-        in.sampling_locations = sampling_locations;
-        in.attention_weights = attention_weights;
-        in.grad_output = grad_output;
+        in.sampling_locations = deformkit::widened(sampling_locations, target);
+        in.attention_weights = deformkit::widened(attention_weights, target);
+        in.grad_output = deformkit::widened(grad_output, target);
         in.num_channels = grad_output.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
         in.num_heads = grad_output.dim(1).extent();
         in.num_keys = num_keys;
@@ -53,8 +55,8 @@ public:
         in.careful = careful;
         deformkit::MsdaBackwardSamples algorithm(in);
         const Var &f = algorithm.f, &x = algorithm.x, &y = algorithm.y;
-        grad_locations(algorithm.xy, f, x, y) = cast(grad_locations.type(), algorithm.grad_location);
-        grad_weights(f, x, y) = cast(grad_weights.type(), algorithm.grad_weight);
+        grad_locations(algorithm.xy, f, x, y) = deformkit::round_to_storage(storage_type, algorithm.grad_location, target);
+        grad_weights(f, x, y) = deformkit::round_to_storage(storage_type, algorithm.grad_weight, target);
 
         deformkit::dense_from_zero(value);
         deformkit::dense_from_zero(level_table);
@@ -104,10 +106,11 @@ public:
     }
 
     void generate() {
+        const Target target = get_target();
         deformkit::MsdaBackwardValueInputs in;
-        in.sampling_locations = sampling_locations;
-        in.attention_weights = attention_weights;
-        in.grad_output = grad_output;
+        in.sampling_locations = deformkit::widened(sampling_locations, target);
+        in.attention_weights = deformkit::widened(attention_weights, target);
+        in.grad_output = deformkit::widened(grad_output, target);
         in.width = width;
         in.height = height;
         in.first_cell = first_cell;
