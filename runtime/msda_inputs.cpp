@@ -115,8 +115,9 @@ int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor 
     return fits ? std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, a.B) : 1;
 }
 
-MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count) {
-    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, kChannelMultiple);
+MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
+                        int64_t channel_multiple) {
+    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, channel_multiple);
     MsdaValue value;
     value.tensor = slice(a.value, 0, first, count);
     const int64_t step = value.tensor.strides[1];

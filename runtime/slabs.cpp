@@ -1,0 +1,106 @@
+#include "slabs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "buffer.h"
+#include "dispatch.h"
+#include "layout.h"
+#include "parallel.h"
+
+namespace deformkit {
+
+namespace {
+
+// Slabs to have at least, where there is enough to do: what keeps 64 cores busy.
+constexpr int64_t kSlabs = 64;
+// A further part costs a pass over its cells to clear them and one to add them up: it has to write to each several times.
+constexpr int64_t kWritesPerCell = 8;
+constexpr int64_t kMinSamplesPerSlab = 8192;
+constexpr int64_t kCellsPerTask = 256;
+
+}  // namespace
+
+std::vector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n) {
+    std::vector<SlabGroup> groups;
+    bool separate = !levels.careful;
+    for (int64_t s = 0; s < n.samples; s += points) {
+        const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
+        if (width > 0 && height > 0) {
+            groups.push_back({s, points, levels.rows[2 * levels.columns + s], width * height});
+        }
+    }
+    for (size_t i = 0; i < groups.size() && separate; i++) {
+        for (size_t j = 0; j < i; j++) {
+            separate &= groups[i].first_key + groups[i].num_keys <= groups[j].first_key ||
+                        groups[j].first_key + groups[j].num_keys <= groups[i].first_key;
+        }
+    }
+    if (!separate) {
+        groups = {{0, n.samples, 0, n.keys}};
+    }
+    const int64_t slabs = std::max<int64_t>(1, n.batches * n.heads * static_cast<int64_t>(groups.size()));
+    for (SlabGroup &group : groups) {
+        const int64_t of_head = n.queries * group.num_samples;
+        group.parts = std::max<int64_t>(1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab,
+                                                     of_head * 4 / (group.num_keys * kWritesPerCell)}));
+    }
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const SlabGroup &x, const SlabGroup &y) { return x.num_samples * y.parts > y.num_samples * x.parts; });
+    return groups;
+}
+
+Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype) {
+    Slabs slabs;
+    Tensor &t = slabs.tensor;
+    t.name = "slabs";
+    t.dtype = {kDLFloat, static_cast<uint8_t>(dtype.bits == 64 ? 64 : 32), 1};
+    t.ndim = 5;
+    // Kernels read cells in pairs: there are always two.
+    t.shape = {batches, group.parts, heads, std::max<int64_t>(group.num_keys, 2), round_up(channels, kChannelMultiple)};
+    int64_t elements = 1;
+    for (int i = 4; i >= 0; i--) {
+        t.strides[i] = elements;
+        elements *= t.shape[i];
+    }
+    slabs.memory = Scratch(elements * t.element_bytes());
+    t.data = slabs.memory.data();
+    return slabs;
+}
+
+void clear_slab(const Tensor &slab) {
+    const int64_t bytes = slab.shape[1] * slab.element_bytes();
+    for (int64_t cell = 0; cell < slab.shape[0]; cell++) {
+        std::memset(slab.data + cell * slab.strides[0] * slab.element_bytes(), 0, bytes);
+    }
+}
+
+void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient) {
+    const Variant &variant = choose_variant("rows_reduce", gradient.dtype);
+    const int64_t chunks = divide_up(group.num_keys, kCellsPerTask);
+    parallel_for(static_cast<int>(gradient.shape[0] * chunks), [&](int task) {
+        const int64_t b = task / chunks, begin = task % chunks * kCellsPerTask;
+        const int64_t cells = std::min(kCellsPerTask, group.num_keys - begin);
+        Buffer input(slice(item(slabs.tensor, 0, b), 2, begin, cells));
+        Buffer output(slice(item(gradient, 0, b), 0, group.first_key + begin, cells));
+        void *args[] = {input.get(), output.get()};
+        run_kernel(variant, args, {});
+    });
+}
+
+void clear_gaps(std::vector<SlabGroup> groups, const Tensor &gradient) {
+    std::sort(groups.begin(), groups.end(), [](const auto &x, const auto &y) { return x.first_key < y.first_key; });
+    int64_t covered = 0;
+    const auto clear = [&](int64_t begin, int64_t end) {
+        if (begin < end) {
+            fill_zero(slice(gradient, 1, begin, end - begin));
+        }
+    };
+    for (const SlabGroup &group : groups) {
+        clear(covered, group.first_key);
+        covered = group.first_key + group.num_keys;
+    }
+    clear(covered, gradient.shape[1]);
+}
+
+}  // namespace deformkit
