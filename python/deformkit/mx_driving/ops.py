@@ -1,4 +1,4 @@
-"""The functions. Like the originals they take floating-point tensors of different types, and compute in the first one's."""
+"""The functions. Like the originals they take floating-point tensors of different types and compute in the first one's."""
 
 from __future__ import annotations
 
@@ -11,38 +11,25 @@ from .. import _msda
 from .._operator import Operator
 
 
-def _call(operator: Operator, *tensors: torch.Tensor) -> torch.Tensor:
-    """With tables as integers and everything differentiable in the type of the first."""
-    ready = list(tensors)
-    for i in operator.table_positions:
-        if ready[i].is_floating_point():
-            ready[i] = ready[i].int()
-    for i in operator.gradient_positions:
-        ready[i] = ready[i].to(ready[0].dtype)
-    return operator.forward(*ready)
-
-
-class MultiScaleDeformableAttnFunction:
+class _Function:
     """Stands in for the original's torch.autograd.Function, of which `apply` is used."""
 
-    @staticmethod
-    def apply(
-        value: torch.Tensor,
-        value_spatial_shapes: torch.Tensor,
-        value_level_start_index: torch.Tensor,
-        sampling_locations: torch.Tensor,
-        attention_weights: torch.Tensor,
-        **ignored: Any,
-    ) -> torch.Tensor:
-        """As deformkit.multi_scale_deformable_attn."""
-        return _call(
-            _msda.OPERATOR,
-            value,
-            value_spatial_shapes,
-            value_level_start_index,
-            sampling_locations,
-            attention_weights,
-        )
+    operator: Operator
+
+    @classmethod
+    def apply(cls, *tensors: torch.Tensor) -> Any:
+        """As deformkit's function of the same name, with tables as integers, and what is differentiable in the first one's type."""
+        ready = list(tensors)
+        for i in cls.operator.table_positions:
+            if ready[i].is_floating_point():
+                ready[i] = ready[i].int()
+        for i in cls.operator.gradient_positions:
+            ready[i] = ready[i].to(ready[0].dtype)
+        return cls.operator.forward(*ready)
+
+
+class MultiScaleDeformableAttnFunction(_Function):
+    operator = _msda.OPERATOR
 
 
 multi_scale_deformable_attn = MultiScaleDeformableAttnFunction.apply
