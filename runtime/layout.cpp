@@ -39,6 +39,8 @@ Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
 
 Tensor item(const Tensor &tensor, int axis, int64_t i) {
     return slice(tensor, axis, i, 1).drop_axis(axis);
+}
+
 bool can_be_pairs(const Tensor &tensor) {
     const int last = tensor.ndim - 1;
     bool even = tensor.shape[last] % 2 == 0 && dense(tensor, last);
