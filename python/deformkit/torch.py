@@ -12,7 +12,6 @@ import torch
 from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
-from ._msda import OPERATOR as _MSDA  # noqa: F401  (all operators are listed before they are registered)
 from ._operator import OPERATORS as _DESCRIPTIONS
 from ._operator import Operator
 
