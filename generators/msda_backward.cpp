@@ -9,8 +9,8 @@ MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
     const Type type = in.value.type();
     const Expr zero = make_zero(type);
 
-    const BilinearTap tap(in.sampling_locations(0, f, x, y), in.sampling_locations(1, f, x, y),
-                          in.level_table(f, kWidth), in.level_table(f, kHeight));
+    const BilinearTap tap(in.sampling_locations(0, f, x, y), in.sampling_locations(1, f, x, y), in.level_table(f, kWidth),
+                          in.level_table(f, kHeight));
     CheckedPair pairs[2];
     for (int row = 0; row < 2; row++) {
         pairs[row] = checked_pair(tap, row, in.level_table(f, kFirstKey), in.num_keys, in.careful);
@@ -56,8 +56,7 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
     const Type type = in.grad_output.type(), bits = UInt(type.bits());
     const Expr zero = make_zero(type);
     const auto tap_at = [&](const Expr &sample) {
-        return BilinearTap(in.sampling_locations(0, sample), in.sampling_locations(1, sample), in.width,
-                           in.height);
+        return BilinearTap(in.sampling_locations(0, sample), in.sampling_locations(1, sample), in.width, in.height);
     };
     {
         const BilinearTap tap = tap_at(f);
