@@ -68,7 +68,7 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
             Expr corner[2];
             for (int side = 0; side < 2; side++) {
                 corner[side] = select(tap.inside && tap.has_row(row) && tap.has_column(side),
-                                      tap.column_weight(side) * tap.row_weight(row) * weight, zero);
+                                      strict_float(tap.column_weight(side) * tap.row_weight(row) * weight), zero);
             }
             fields[kPairCell + row] = reinterpret(type, cast(bits, pair.key));
             for (int half = 0; half < 2; half++) {
@@ -98,8 +98,9 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
         exact_corners.where(tap.inside && pick(side, tap.has_column(0), tap.has_column(1)) &&
                             pick(row, tap.has_row(0), tap.has_row(1)) && key >= 0 && key < in.num_cells);
         const Expr target = unsafe_promise_clamped(cast<int32_t>(key), 0, in.num_cells - 1);
-        const Expr corner = pick(side, tap.column_weight(0), tap.column_weight(1)) *
-                            pick(row, tap.row_weight(0), tap.row_weight(1)) * in.attention_weights(sample);
+        // The same products in the same order as in `taps`, so that what is left out changes no other bit.
+        const Expr corner = strict_float(pick(side, tap.column_weight(0), tap.column_weight(1)) *
+                                         pick(row, tap.row_weight(0), tap.row_weight(1)) * in.attention_weights(sample));
         slab(d, target) += corner * in.grad_output(d, exact_corners.z);
     }
 }
