@@ -1,4 +1,4 @@
-// Scratch memory that is kept between calls: fresh pages cost more than most calls take.
+// Scratch memory: kept between calls, since fresh pages cost more than most calls take, or taken from a caller's workspace.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,11 @@
 
 namespace deformkit {
 
-/// At least `bytes`, aligned to 128 bytes; nullptr when there is no memory. Never throws.
+/// Halide's vectors may touch a whole aligned vector beyond the end.
+constexpr size_t kScratchAlignment = 128;
+
+/// At least `bytes`, aligned to kScratchAlignment; nullptr when there is no memory, or no more in the workspace that this thread works
+/// in. Never throws.
 void *scratch_acquire(size_t bytes) noexcept;
 void scratch_release(void *pointer) noexcept;
 
