@@ -272,10 +272,10 @@ WorkspaceSize msda_forward_workspace(const MsdaForwardArguments &a) {
     if (plan.copy_output) {
         size.call_bytes += workspace_block(count * n.Q * n.M * n.D * storage);
     }
-    // What the kernels keep for a tile of queries: six fields a tap, sums, and in head-major order complete sums; for one
-    // query and head, sums once more and what tells whether they are suspect.
+    // What the kernels keep for a tile of queries: six fields a tap, and sums; for one query and head, sums that are not
+    // complete, exact ones, and whether they are suspect.
     const int64_t tile = plan.query_tile * n.M;
-    size.lane_bytes = workspace_block(6 * S * tile * arithmetic) + 2 * workspace_block(plan.D * tile * arithmetic) +
+    size.lane_bytes = workspace_block(6 * S * tile * arithmetic) + workspace_block(plan.D * tile * arithmetic) +
                       2 * workspace_block(plan.D * arithmetic) + workspace_block(n.M);
     return size;
 }
