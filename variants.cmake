@@ -15,3 +15,7 @@ deformkit_variants(msda forward f32 TARGETS avx512 avx2 sse41 opencl)
 # The same operator in another traversal of the same data: the runtime runs it in place of `forward` of the same target where that
 # pays. No row of its own: chosen and named together with the row that it stands in for.
 deformkit_variants(msda forward_head_major f32 TARGETS avx512 avx2 sse41 COMPANION)
+deformkit_variants(msda backward_samples f32 TARGETS avx512 avx2 sse41)
+deformkit_variants(msda backward_value f32 TARGETS avx512 avx2 sse41)
+deformkit_variants(rows magnitude f32 TARGETS avx512 avx2 sse41)
+deformkit_variants(rows reduce f32 TARGETS avx512 avx2 sse41)

@@ -7,10 +7,6 @@
 
 namespace deformkit {
 
-int64_t level_table_bytes(int64_t columns) {
-    return 3 * columns * static_cast<int64_t>(sizeof(int32_t));
-}
-
 LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t heads, int64_t points,
                             int64_t num_keys) {
     constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
@@ -18,8 +14,7 @@ LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_st
     LevelTable table;
     const int64_t samples = levels * points;
     table.columns = heads * samples;
-    table.memory = Scratch(level_table_bytes(table.columns));
-    table.rows = reinterpret_cast<int32_t *>(table.memory.data());
+    table.rows.resize(3 * table.columns);
     for (int64_t l = 0; l < levels; l++) {
         int64_t height = read_index(spatial_shapes, l, 0);
         int64_t width = read_index(spatial_shapes, l, 1);
@@ -47,7 +42,7 @@ LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_st
         }
     }
     for (int row = 0; row < 3; row++) {
-        int32_t *first_head = table.rows + row * table.columns;
+        const auto first_head = table.rows.begin() + row * table.columns;
         for (int64_t m = 1; m < heads; m++) {
             std::copy_n(first_head, samples, first_head + m * samples);
         }

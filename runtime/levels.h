@@ -2,19 +2,17 @@
 #pragma once
 
 #include <cstdint>
+
 #include "memory.h"
 #include "tensor.h"
 
 namespace deformkit {
 
 struct LevelTable {
-    Scratch memory;
-    int32_t *rows = nullptr;  ///< [3][columns]: widths, heights, first keys
+    ScratchVector<int32_t> rows;  ///< [3][columns]: widths, heights, first keys
     int64_t columns = 0;
     bool careful = false;  ///< some level has cells outside [0, num_keys): kernels must check every cell
 };
-
-int64_t level_table_bytes(int64_t columns);
 
 /// Columns for each of `heads`, for each level, for each of `points`.
 LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t heads, int64_t points,

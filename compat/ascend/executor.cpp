@@ -48,8 +48,8 @@ aclnnStatus launch(const char *operation, void *workspace, uint64_t workspace_si
             fail_unknown();
         }
         if (std::strcmp(executor->operation(), operation) != 0) {
-            throw Error(kInvalid, std::string("executor: expected one for ") + operation + ", got one for " +
-                                      executor->operation());
+            throw Error(kInvalid,
+                        std::string("executor: expected one for ") + operation + ", got one for " + executor->operation());
         }
         if (const uint64_t needed = executor->workspace_bytes(); needed > 0) {
             if (workspace == nullptr) {

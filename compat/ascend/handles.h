@@ -1,5 +1,5 @@
-// What callers hold of objects in here: numbers dressed as pointers, never used twice, so that one that is stale, of another kind
-// or made up is recognised instead of followed.
+// What callers hold of objects in here: numbers dressed as pointers, never used twice, so that one that is stale, of another
+// kind or made up is recognised instead of followed.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
 #include "arguments.h"
 #include "executor.h"
@@ -44,11 +45,7 @@ Argument value_argument(const char *name, const aclTensor *tensor, const char *l
 }
 
 Argument location_argument(const char *name, const aclTensor *tensor, const char *library_name) {
-    return {name,
-            tensor,
-            Type::kFloating,
-            {{"bs", "num_queries", "num_heads", "num_levels", "num_points", "2"}},
-            library_name};
+    return {name, tensor, Type::kFloating, {{"bs", "num_queries", "num_heads", "num_levels", "num_points", "2"}}, library_name};
 }
 
 Argument weight_argument(const char *name, const aclTensor *tensor, const char *library_name) {
@@ -98,16 +95,26 @@ aclnnStatus prepare(uint64_t *workspace_size, aclOpExecutor **executor, List &&l
 }
 
 constexpr const char *kForward = "aclnnMultiScaleDeformableAttnFunction";
+constexpr const char *kBackward = "aclnnMultiScaleDeformableAttentionGrad";
 
 class Forward : public Executor {
 public:
-    explicit Forward(const MsdaForwardArguments &arguments)
-        : Executor(kForward, msda_forward_workspace(arguments)), arguments_(arguments) {}
+    explicit Forward(const MsdaForwardCall &call) : Executor(kForward, msda_forward_workspace(call)), call_(call) {}
 
 private:
-    void run_in_workspace() override { msda_forward(arguments_); }
+    void run_in_workspace() override { msda_forward(call_); }
 
-    MsdaForwardArguments arguments_;
+    MsdaForwardCall call_;
+};
+
+class Backward : public Executor {
+public:
+    explicit Backward(const MsdaBackwardCall &call) : Executor(kBackward, msda_backward_workspace(call)), call_(call) {}
+
+private:
+    void run_in_workspace() override { msda_backward(call_); }
+
+    MsdaBackwardCall call_;
 };
 
 }  // namespace
@@ -127,11 +134,35 @@ aclnnStatus aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(const aclTenso
         return arguments;
     };
     return prepare(workspaceSize, executor, list, [](const Arguments &a) {
-        return std::make_shared<Forward>(msda_forward_arguments(a[0], a[1], a[2], a[3], a[4], a[5]));
+        return std::make_shared<Forward>(check_msda_forward(a[0], a[1], a[2], a[3], a[4], a[5]));
     });
 }
 
 aclnnStatus aclnnMultiScaleDeformableAttnFunction(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                                   aclrtStream stream) {
     return launch(kForward, workspace, workspaceSize, executor, stream);
+}
+
+aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(const aclTensor *value, const aclTensor *spatialShape,
+                                                                   const aclTensor *levelStartIndex, const aclTensor *location,
+                                                                   const aclTensor *attnWeight, const aclTensor *gradOutput,
+                                                                   aclTensor *gradValue, aclTensor *gradLocation,
+                                                                   aclTensor *gradAttnWeight, uint64_t *workspaceSize,
+                                                                   aclOpExecutor **executor) {
+    const auto list = [&] {
+        std::vector<Argument> arguments = input_arguments(value, spatialShape, levelStartIndex, location, attnWeight);
+        arguments.push_back(output_argument("gradOutput", gradOutput, "grad_output"));
+        arguments.push_back(value_argument("gradValue", gradValue, "grad_value"));
+        arguments.push_back(location_argument("gradLocation", gradLocation, "grad_sampling_locations"));
+        arguments.push_back(weight_argument("gradAttnWeight", gradAttnWeight, "grad_attention_weights"));
+        return arguments;
+    };
+    return prepare(workspaceSize, executor, list, [](const Arguments &a) {
+        return std::make_shared<Backward>(check_msda_backward(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]));
+    });
+}
+
+aclnnStatus aclnnMultiScaleDeformableAttentionGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
+                                                   aclrtStream stream) {
+    return launch(kBackward, workspace, workspaceSize, executor, stream);
 }

@@ -11,7 +11,8 @@
 
 namespace deformkit::ascend {
 
-// Return codes of aclnn operators. The vendor's public headers do not define them, and programs that do must not find them here.
+// Return codes of aclnn operators. The vendor's public headers do not define them, and programs that do must not find them
+// here.
 constexpr int kNullPointer = 161001;     // ACLNN_ERR_PARAM_NULLPTR
 constexpr int kInvalid = 161002;         // ACLNN_ERR_PARAM_INVALID
 constexpr int kRuntimeError = 361001;    // ACLNN_ERR_RUNTIME_ERROR

@@ -188,21 +188,20 @@ TEST_F(AscendWorkspace, TooLittleIsAnErrorAndNotAnAllocation) {
     const MsdaCase c = make_case({"", 1, 300, 2, 16, {{40, 30}}, 2, Locations::kWide});
     MsdaTensors tensors(c, layout);
     ASSERT_EQ(deformkit_set_num_threads(2), DEFORMKIT_OK);
-    const MsdaForwardArguments arguments =
-        msda_forward_arguments(tensors.value.dl(), tensors.shapes.dl(), tensors.starts.dl(), tensors.locations.dl(),
-                               tensors.weights.dl(), tensors.output.dl());
-    const WorkspaceSize enough = msda_forward_workspace(arguments);
+    const MsdaForwardCall call = check_msda_forward(tensors.value.dl(), tensors.shapes.dl(), tensors.starts.dl(),
+                                                    tensors.locations.dl(), tensors.weights.dl(), tensors.output.dl());
+    const WorkspaceSize enough = msda_forward_workspace(call);
     WorkspaceSize little_for_the_call = enough, little_for_a_lane = enough;
     little_for_the_call.call_bytes -= 1024;
     little_for_a_lane.lane_bytes = 4096;
     std::vector<uint8_t> memory(enough.total());
     for (const WorkspaceSize &size : {little_for_the_call, little_for_a_lane}) {
         const Workspace workspace(memory.data(), size);
-        EXPECT_THROW(msda_forward(arguments), std::exception);
+        EXPECT_THROW(msda_forward(call), std::exception);
     }
     {
         const Workspace workspace(memory.data(), enough);
-        msda_forward(arguments);
+        msda_forward(call);
     }
     EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
 }

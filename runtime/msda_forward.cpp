@@ -1,0 +1,138 @@
+// Multi-scale deformable attention, forward: from the caller's tensors to a kernel.
+
+#include <algorithm>
+
+#include "buffer.h"
+#include "dispatch.h"
+#include "error.h"
+#include "layout.h"
+#include "msda.h"
+#include "parallel.h"
+
+namespace deformkit {
+
+namespace {
+
+// Less than about 20 us of work is not worth waking a thread for.
+constexpr int64_t kMinSamplesPerTask = 4096;
+constexpr int64_t kMaxQueryTile = 1024;
+
+/// The kernel that runs in place of `variant` because value is worth copying, or nullptr.
+const Variant *head_major_variant(const Variant &variant, const MsdaInputs &a) {
+    return a.reads_often() ? companion(variant, "msda_forward_head_major") : nullptr;
+}
+
+/// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
+int64_t query_tile_of(const MsdaInputs &a, bool head_major, int64_t count) {
+    const int64_t per_thread = head_major ? 4 : 1;
+    const int64_t tiles = divide_up(num_threads() * per_thread, count);
+    const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
+    return std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile));
+}
+
+void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, const Tensor &table, bool careful,
+                     int64_t first, int64_t count) {
+    const Variant *head_major = head_major_variant(variant, a);
+    const MsdaValue value = prepare_value(a, variant, head_major != nullptr, first, count);
+    const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
+    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
+    const Tensor output = slice(all_output, 0, first, count);
+    OwnedTensor packed_output;
+    const bool copy_output = !rows_writable(output, variant);
+    if (copy_output) {
+        packed_output = allocate_like(output);
+    }
+
+    int32_t query_tile = static_cast<int32_t>(query_tile_of(a, head_major != nullptr, count));
+
+    Buffer value_buffer(value.tensor), table_buffer(table), locations_buffer(locations.tensor), weights_buffer(weights.tensor);
+    Buffer output_buffer(copy_output ? packed_output.tensor : output);
+    int32_t num_keys = value.num_keys, key_step = 1;
+    if (!variant.gpu) {
+        key_step = value.key_step;
+        value_buffer.flatten_keys(2);
+    }
+    int32_t num_samples = static_cast<int32_t>(a.samples());
+    void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
+                    &num_keys,          &key_step,          &num_samples,           &careful,
+                    &query_tile,        output_buffer.get()};
+    run_kernel(head_major != nullptr ? *head_major : variant, args,
+               {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
+    if (copy_output) {
+        copy_elements(packed_output.tensor, output);
+    }
+}
+
+}  // namespace
+
+MsdaForwardCall check_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                   const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                                   const DLTensor *output) {
+    MsdaForwardCall call;
+    call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
+    call.output = view_rows("output", output, call.inputs);
+    const MsdaInputs &a = call.inputs;
+    require_no_overlap(call.output,
+                       {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
+    return call;
+}
+
+WorkspaceSize msda_forward_workspace(const MsdaForwardCall &call) {
+    const MsdaInputs &a = call.inputs;
+    const Variant &variant = choose_variant("msda_forward", a.value.dtype);
+    if (call.output.empty() || a.is_empty()) {
+        return {};
+    }
+    const int64_t count = most_batches_at_once(a, {&call.output});
+    const bool head_major = head_major_variant(variant, a) != nullptr;
+    WorkspaceSize size;
+    size.lanes = num_threads();
+    size.call_bytes = level_table_workspace(a) + value_workspace(a, variant, head_major, count) +
+                      joined_workspace(slice(a.sampling_locations, 0, 0, count), variant) +
+                      joined_workspace(slice(a.attention_weights, 0, 0, count), variant);
+    const Tensor output = slice(call.output, 0, 0, count);
+    if (!rows_writable(output, variant)) {
+        size.call_bytes += workspace_block(output.elements() * output.element_bytes());
+    }
+    // What the kernels keep for a tile of queries: six fields a tap, and sums; for one query and head, sums that are not
+    // complete, exact ones, and whether they are suspect.
+    const int64_t arithmetic = a.arithmetic_bytes(), D = round_up(a.D, kChannelMultiple);
+    const int64_t tile = query_tile_of(a, head_major, count) * a.M;
+    size.lane_bytes = workspace_block(6 * a.samples() * tile * arithmetic) + workspace_block(D * tile * arithmetic) +
+                      2 * workspace_block(D * arithmetic) + workspace_block(a.M);
+    return size;
+}
+
+void msda_forward(const MsdaForwardCall &call) {
+    MsdaInputs a = call.inputs;
+    const Tensor &output = call.output;
+    const Variant &variant = choose_variant("msda_forward", a.value.dtype);
+    set_last_variant("");
+    if (output.empty()) {
+        return;
+    }
+    if (a.is_empty()) {
+        fill_zero(output);
+        return;
+    }
+    LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
+    drop_unused_keys(a, levels);
+    const Tensor table = table_tensor(levels);
+    const int64_t step = batches_at_once(a, {&output});
+    for (int64_t first = 0; first < a.B; first += step) {
+        forward_batches(variant, a, output, table, levels.careful, first, std::min(step, a.B - first));
+    }
+    set_last_variant(variant.name);
+}
+
+}  // namespace deformkit
+
+deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes,
+                                        const DLTensor *level_start_index, const DLTensor *sampling_locations,
+                                        const DLTensor *attention_weights, DLTensor *output) {
+    using namespace deformkit;
+    return guarded([&] {
+        msda_forward(
+            check_msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output));
+    });
+}
