@@ -45,8 +45,8 @@ struct Prepared {
 
 using SecondPhase = aclnnStatus (*)(void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
 
-/// The second phase in a workspace between guards, with exactly the bytes that were asked for, and waits. The first code that is
-/// not ACL_SUCCESS, or that.
+/// The second phase in a workspace between guards, with exactly the bytes that were asked for, and waits. The first code that
+/// is not ACL_SUCCESS, or that.
 int run_to_end(SecondPhase second_phase, const Prepared &prepared, Guard guard = Guard::kAfter);
 
 }  // namespace deformkit::testing

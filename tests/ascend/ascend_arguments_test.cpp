@@ -1,4 +1,5 @@
 // First phases with wrong arguments: each error code, with a message that names the argument and what was expected.
+#include <aclnnop/aclnn_multi_scale_deformable_attention_grad.h>
 #include <aclnnop/aclnn_multi_scale_deformable_attn_function.h>
 
 #include <algorithm>
@@ -41,17 +42,32 @@ struct Operator {
     size_t inputs;
 };
 
-const Operator kForward = {
-    "forward",
-    [](const Extents &n, aclDataType type, aclDataType index_type) {
-        std::vector<Described> all = inputs_of(n, type, index_type);
-        all.push_back({"output", type, {n.bs, n.queries, n.heads * n.channels}});
-        return all;
-    },
-    [](const std::vector<aclTensor *> &t, uint64_t *bytes, aclOpExecutor **executor) {
-        return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(t[0], t[1], t[2], t[3], t[4], t[5], bytes, executor);
-    },
-    5};
+const Operator kForward = {"forward",
+                           [](const Extents &n, aclDataType type, aclDataType index_type) {
+                               std::vector<Described> all = inputs_of(n, type, index_type);
+                               all.push_back({"output", type, {n.bs, n.queries, n.heads * n.channels}});
+                               return all;
+                           },
+                           [](const std::vector<aclTensor *> &t, uint64_t *bytes, aclOpExecutor **executor) {
+                               return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(t[0], t[1], t[2], t[3], t[4], t[5],
+                                                                                            bytes, executor);
+                           },
+                           5};
+
+const Operator kBackward = {"backward",
+                            [](const Extents &n, aclDataType type, aclDataType index_type) {
+                                std::vector<Described> all = inputs_of(n, type, index_type);
+                                all.push_back({"gradOutput", type, {n.bs, n.queries, n.heads, n.channels}});
+                                all.push_back({"gradValue", type, {n.bs, n.keys, n.heads, n.channels}});
+                                all.push_back({"gradLocation", type, {n.bs, n.queries, n.heads, n.levels, n.points, 2}});
+                                all.push_back({"gradAttnWeight", type, {n.bs, n.queries, n.heads, n.levels, n.points}});
+                                return all;
+                            },
+                            [](const std::vector<aclTensor *> &t, uint64_t *bytes, aclOpExecutor **executor) {
+                                return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
+                                    t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], bytes, executor);
+                            },
+                            6};
 
 class AscendArguments : public AclTest, public ::testing::WithParamInterface<Operator> {
 protected:
@@ -72,10 +88,11 @@ protected:
                 data = common.data() + d.place;
             }
             const std::vector<int64_t> &storage = d.storage.empty() ? d.shape : d.storage;
-            tensors.push_back(d.null_tensor ? nullptr
-                                            : aclCreateTensor(d.shape.data(), d.shape.size(), d.type,
-                                                              d.strides.empty() ? nullptr : d.strides.data(), d.offset, d.format,
-                                                              storage.data(), storage.size(), d.null_data ? nullptr : data));
+            tensors.push_back(d.null_tensor
+                                  ? nullptr
+                                  : aclCreateTensor(d.shape.data(), d.shape.size(), d.type,
+                                                    d.strides.empty() ? nullptr : d.strides.data(), d.offset, d.format,
+                                                    storage.data(), storage.size(), d.null_data ? nullptr : data));
         }
         uint64_t bytes = 0;
         aclOpExecutor *executor = nullptr;
@@ -142,8 +159,8 @@ TEST_P(AscendArguments, DestroyedTensors) {
     float data[1000] = {};
     for (size_t i = 0; i < tensors.size(); i++) {
         const Described &d = described[i];
-        tensors[i] = aclCreateTensor(d.shape.data(), d.shape.size(), d.type, nullptr, 0, d.format, d.shape.data(),
-                                     d.shape.size(), data);
+        tensors[i] =
+            aclCreateTensor(d.shape.data(), d.shape.size(), d.type, nullptr, 0, d.format, d.shape.data(), d.shape.size(), data);
     }
     ASSERT_EQ(aclDestroyTensor(tensors[3]), ACL_SUCCESS);
     uint64_t bytes = 0;
@@ -164,8 +181,9 @@ TEST_P(AscendArguments, Types) {
         for (const aclDataType type : {ACL_DOUBLE, ACL_INT8, ACL_UINT32, ACL_BOOL, ACL_COMPLEX64, ACL_DT_UNDEFINED}) {
             std::vector<Described> tensors = good();
             tensors[i].type = type;
-            expect_refused(tensors, kInvalid,
-                           name + (index ? ": expected ACL_INT32 or ACL_INT64" : ": expected ACL_FLOAT, ACL_FLOAT16 or ACL_BF16"));
+            expect_refused(
+                tensors, kInvalid,
+                name + (index ? ": expected ACL_INT32 or ACL_INT64" : ": expected ACL_FLOAT, ACL_FLOAT16 or ACL_BF16"));
         }
         std::vector<Described> tensors = good();
         tensors[i].type = index ? ACL_FLOAT : ACL_INT32;
@@ -212,9 +230,10 @@ TEST_P(AscendArguments, Shapes) {
     }
     std::vector<Described> tensors = good();
     tensors[3].shape[2] = 5;
-    expect_refused(tensors, kInvalid,
-                   "location: expected [bs, num_queries, num_heads, num_levels, num_points, 2] with num_heads = 2 as in value, got "
-                   "[2, 3, 5, 2, 2, 2]");
+    expect_refused(
+        tensors, kInvalid,
+        "location: expected [bs, num_queries, num_heads, num_levels, num_points, 2] with num_heads = 2 as in value, got "
+        "[2, 3, 5, 2, 2, 2]");
     tensors = good();
     tensors[1].shape[1] = 3;
     expect_refused(tensors, kInvalid, "spatialShape: expected [num_levels, 2], got [2, 3]");
@@ -286,7 +305,7 @@ TEST_P(AscendArguments, Overlaps) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Operators, AscendArguments, ::testing::Values(kForward),
+INSTANTIATE_TEST_SUITE_P(Operators, AscendArguments, ::testing::Values(kForward, kBackward),
                          [](const auto &parameter) { return parameter.param.name; });
 
 }  // namespace

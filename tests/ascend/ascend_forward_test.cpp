@@ -55,7 +55,8 @@ TEST_F(AscendForward, ViewsWithStridesAndOffset) {
     layout.output.order = {0, 3, 2, 1};
     layout.output.reversed = {false, true, false, false};
     MsdaTensors tensors(make_case(kSmall), layout);
-    EXPECT_EQ(run_to_end(aclnnMultiScaleDeformableAttnFunction, AclForward(tensors).prepare()), ACL_SUCCESS) << recent_message();
+    EXPECT_EQ(run_to_end(aclnnMultiScaleDeformableAttnFunction, AclForward(tensors).prepare()), ACL_SUCCESS)
+        << recent_message();
     EXPECT_TRUE(tensors.output.surroundings_intact());
     EXPECT_TRUE(matches_reference(as_stored(make_case(kSmall), layout), tensors.output.load<float>()));
 }
@@ -87,11 +88,13 @@ TEST_F(AscendForward, FloatBitsAsIndices) {
         std::memcpy(&result, &value, sizeof(result));
         return result;
     };
-    const std::vector<std::vector<int64_t>> shapes = {
-        {bits(1), bits(1), bits(1), bits(1)},        {bits(7), bits(5), bits(3), bits(4)},
-        {bits(0), bits(1), bits(-1), bits(-1)},      {1, bits(1), bits(1), 1},
-        {-1, -1, -5, 3},                             {2147483647, 2147483647, 65536, 65536},
-        {-2147483648LL, -2147483648LL, 1, 2147483647}};
+    const std::vector<std::vector<int64_t>> shapes = {{bits(1), bits(1), bits(1), bits(1)},
+                                                      {bits(7), bits(5), bits(3), bits(4)},
+                                                      {bits(0), bits(1), bits(-1), bits(-1)},
+                                                      {1, bits(1), bits(1), 1},
+                                                      {-1, -1, -5, 3},
+                                                      {2147483647, 2147483647, 65536, 65536},
+                                                      {-2147483648LL, -2147483648LL, 1, 2147483647}};
     const std::vector<std::vector<int64_t>> starts = {{0, 0}, {0, bits(35)}, {bits(-1), -3}, {2147483647, -2147483648LL}};
     for (size_t s = 0; s < shapes.size(); s++) {
         for (const auto &start : starts) {
@@ -112,10 +115,19 @@ TEST_F(AscendForward, FloatBitsAsIndices) {
     }
 }
 
-// What the published example of the forward operator sets up: one cell of ones, its size given as the bits of 1.0f, locations 0.
-// On a map so large a location of 0 is a quarter in its first cell.
+// What the published example of the forward operator sets up: one cell of ones, its size given as the bits of 1.0f, locations
+// 0. On a map so large a location of 0 is a quarter in its first cell.
 TEST_F(AscendForward, OneCellWithFloatBitsForASize) {
-    MsdaCase c{1, 1, 1, 8, 32, 1, 1, std::vector<float>(8, 1.0f), std::vector<float>(64, 0.0f), std::vector<float>(32, 1.0f),
+    MsdaCase c{1,
+               1,
+               1,
+               8,
+               32,
+               1,
+               1,
+               std::vector<float>(8, 1.0f),
+               std::vector<float>(64, 0.0f),
+               std::vector<float>(32, 1.0f),
                {0x3f800000, 0x3f800000},
                {0}};
     MsdaLayout layout;
@@ -138,9 +150,9 @@ TEST_F(AscendForward, TensorsAreReadInTheOrderOfTheStream) {
     Prepared p;
     {
         const AclTensor acl_shapes(late_shapes), acl_starts(late_starts);
-        p.status = aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(tensors.value, acl_shapes, acl_starts, tensors.locations,
-                                                                         tensors.weights, tensors.output, &p.workspace_bytes,
-                                                                         &p.executor);
+        p.status = aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(tensors.value, acl_shapes, acl_starts,
+                                                                         tensors.locations, tensors.weights, tensors.output,
+                                                                         &p.workspace_bytes, &p.executor);
         // Tensors may go once the first phase has returned.
     }
     ASSERT_EQ(p.status, ACL_SUCCESS) << recent_message();

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "acl/acl_rt.h"
 #include "acl.h"
+#include "acl/acl_rt.h"
 #include "status.h"
 #include "stream.h"
 

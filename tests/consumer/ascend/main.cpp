@@ -5,14 +5,14 @@
 #include "acl/acl.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 
-#define CHECK_RET(call)                                                                    \
-    do {                                                                                   \
-        const int ret = (call);                                                            \
-        if (ret != ACL_SUCCESS) {                                                          \
-            const char *message = aclGetRecentErrMsg();                                    \
-            std::printf("%s: %d, %s\n", #call, ret, message != nullptr ? message : "");    \
-            return ret;                                                                    \
-        }                                                                                  \
+#define CHECK_RET(call)                                                                 \
+    do {                                                                                \
+        const int ret = (call);                                                         \
+        if (ret != ACL_SUCCESS) {                                                       \
+            const char *message = aclGetRecentErrMsg();                                 \
+            std::printf("%s: %d, %s\n", #call, ret, message != nullptr ? message : ""); \
+            return ret;                                                                 \
+        }                                                                               \
     } while (0)
 
 // A dense tensor in device memory.
@@ -30,8 +30,8 @@ int CreateTensor(const std::vector<T> &host, const std::vector<int64_t> &shape, 
     for (size_t i = shape.size() - 1; i > 0; i--) {
         strides[i - 1] = strides[i] * shape[i];
     }
-    result->tensor = aclCreateTensor(shape.data(), shape.size(), type, strides.data(), 0, aclFormat::ACL_FORMAT_ND, shape.data(),
-                                     shape.size(), result->data);
+    result->tensor = aclCreateTensor(shape.data(), shape.size(), type, strides.data(), 0, aclFormat::ACL_FORMAT_ND,
+                                     shape.data(), shape.size(), result->data);
     return result->tensor != nullptr ? ACL_SUCCESS : ACL_ERROR_INVALID_PARAM;
 }
 
@@ -91,7 +91,8 @@ int main() {
     CHECK_RET(CopyBack(t[6], &gradValue));
     CHECK_RET(CopyBack(t[7], &gradLocation));
     CHECK_RET(CopyBack(t[8], &gradAttnWeight));
-    std::cout << "gradValue of a cell in the middle: " << gradValue[5 * kChannels] << ", in the corner: " << gradValue[0] << "\n"
+    std::cout << "gradValue of a cell in the middle: " << gradValue[5 * kChannels] << ", in the corner: " << gradValue[0]
+              << "\n"
               << "gradLocation: " << gradLocation[0] << ", " << gradLocation[1] << "\n"
               << "gradAttnWeight: " << gradAttnWeight[0] << "\n";
 
