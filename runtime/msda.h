@@ -36,6 +36,6 @@ MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spat
                                      const DLTensor *grad_output, const DLTensor *grad_value,
                                      const DLTensor *grad_sampling_locations, const DLTensor *grad_attention_weights);
 WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call);
-void msda_backward(const MsdaBackwardCall &call);
+void msda_backward(MsdaBackwardCall call);
 
 }  // namespace deformkit

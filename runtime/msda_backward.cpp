@@ -352,8 +352,7 @@ MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spat
     return call;
 }
 
-void msda_backward(const MsdaBackwardCall &wanted) {
-    MsdaBackwardCall call = wanted;
+void msda_backward(MsdaBackwardCall call) {
     MsdaInputs &a = call.inputs;
     set_last_variant("");
     for (std::optional<Tensor> *gradient : {&call.grad_value, &call.grad_locations, &call.grad_weights}) {

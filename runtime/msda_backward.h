@@ -23,6 +23,6 @@ struct SlabGroup {
 ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, const MsdaInputs &inputs);
 
 /// The most cells that the slabs of a batch item and head have together, whatever the levels.
-int64_t most_slab_cells(const MsdaInputs &inputs);
+int64_t most_slab_cells(const MsdaInputs &a);
 
 }  // namespace deformkit

@@ -42,13 +42,13 @@ int64_t drop_unused_keys(MsdaInputs &inputs, LevelTable &levels);
 int64_t batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Tensor *> others);
 
 /// Whether drop_unused_keys() might have something to do.
-bool keys_may_be_dropped(const MsdaInputs &inputs);
+bool keys_may_be_dropped(const MsdaInputs &a);
 
 /// The most that this can be, whatever drop_unused_keys() leaves.
-int64_t most_batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Tensor *> others);
+int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others);
 
 /// What make_level_table() takes of a workspace.
-int64_t level_table_workspace(const MsdaInputs &inputs);
+int64_t level_table_workspace(const MsdaInputs &a);
 
 /// Some batch items of value, as CPU and GPU kernels read them.
 struct MsdaValue {
@@ -60,6 +60,6 @@ struct MsdaValue {
 /// Copied head by head if `pack` or where strides or sizes are not a kernel's.
 MsdaValue prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count);
 /// The most that it takes of a workspace, whatever drop_unused_keys() leaves.
-int64_t value_workspace(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t count);
+int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count);
 
 }  // namespace deformkit

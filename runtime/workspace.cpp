@@ -18,7 +18,8 @@ size_t round_up(size_t bytes) {
 }
 
 unsigned char *align(void *memory) {
-    return reinterpret_cast<unsigned char *>(round_up(reinterpret_cast<uintptr_t>(memory)));
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    return static_cast<unsigned char *>(memory) + (round_up(address) - address);
 }
 
 }  // namespace

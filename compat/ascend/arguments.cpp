@@ -132,8 +132,8 @@ void Arguments::check_shape(const Argument &argument, const TensorView &view) {
         const int64_t got = view.shape.extents[i];
         const auto require = [&](int64_t extent, const std::string &reason) {
             if (got != extent) {
-                fail(kInvalid, argument.name, expected + " with " + axis + " = " + std::to_string(extent) + reason,
-                     view.shape.text());
+                expected.append(" with ").append(axis).append(" = ").append(std::to_string(extent)).append(reason);
+                fail(kInvalid, argument.name, expected, view.shape.text());
             }
         };
         if (const size_t star = axis.find('*'); star != std::string::npos) {

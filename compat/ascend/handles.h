@@ -20,7 +20,7 @@ public:
         const uintptr_t handle = next_handle();
         std::lock_guard<std::mutex> lock(mutex_);
         objects_.emplace(handle, std::move(object));
-        return reinterpret_cast<void *>(handle);
+        return reinterpret_cast<void *>(handle);  // NOLINT(performance-no-int-to-ptr): nobody follows it
     }
 
     /// nullptr if there is no such object (any more).

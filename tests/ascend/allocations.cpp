@@ -23,10 +23,12 @@ std::atomic<long> allocations{0};
 
 // glibc keeps its own under these names for programs that bring theirs.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *block, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 static void count() {
     if (counting.load(std::memory_order_relaxed)) {

@@ -82,7 +82,7 @@ protected:
         std::vector<aclTensor *> tensors;
         int64_t at = kPlace;
         for (const Described &d : described) {
-            auto *data = reinterpret_cast<void *>(at);
+            auto *data = reinterpret_cast<void *>(at);  // NOLINT(performance-no-int-to-ptr)
             at += kPlace;
             if (d.place >= 0) {
                 data = common.data() + d.place;

@@ -180,7 +180,7 @@ TEST_F(AscendWorkspace, SecondPhasesAllocateNothing) {
             disturb_indices(dice, c);
         }
         const MsdaLayout layout = random_layouts(dice);
-        const std::string target = targets[dice.between(0, static_cast<int64_t>(targets.size()) - 1)];
+        const std::string &target = targets[dice.between(0, static_cast<int64_t>(targets.size()) - 1)];
         ASSERT_EQ(deformkit_set_target(target.c_str()), DEFORMKIT_OK);
         ASSERT_EQ(deformkit_set_num_threads(static_cast<int>(dice.between(1, 7))), DEFORMKIT_OK);
         SCOPED_TRACE(::testing::Message() << "to repeat it: DEFORMKIT_FUZZ_SEED=" << seed << " DEFORMKIT_FUZZ_ITERATIONS=1; "

@@ -2,8 +2,8 @@
 #ifndef DEFORMKIT_ASCEND_ACL_ACL_BASE_H
 #define DEFORMKIT_ASCEND_ACL_ACL_BASE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <stddef.h> /* NOLINT(modernize-deprecated-headers): also for C */
+#include <stdint.h> /* NOLINT(modernize-deprecated-headers) */
 
 #ifndef ACL_FUNC_VISIBILITY
 #define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
