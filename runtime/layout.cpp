@@ -25,6 +25,30 @@ Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
     return part;
 }
 
+Tensor item(const Tensor &tensor, int axis, int64_t i) {
+    return slice(tensor, axis, i, 1).drop_axis(axis);
+}
+
+bool can_be_pairs(const Tensor &tensor) {
+    const int last = tensor.ndim - 1;
+    bool even = tensor.shape[last] % 2 == 0 && dense(tensor, last);
+    for (int i = 0; i < last; i++) {
+        even &= tensor.shape[i] <= 1 || tensor.strides[i] % 2 == 0;
+    }
+    return even;
+}
+
+Tensor as_pairs(const Tensor &tensor) {
+    Tensor pairs = tensor;
+    const int last = tensor.ndim - 1;
+    pairs.dtype = {kDLUInt, 32, 1};
+    pairs.shape[last] /= 2;
+    for (int i = 0; i < last; i++) {
+        pairs.strides[i] /= 2;
+    }
+    return pairs;
+}
+
 Tensor join_samples(const Tensor &tensor) {
     return tensor.join_axes(3).join_axes(2);
 }

@@ -29,6 +29,14 @@ bool addressable(const Tensor &tensor, const Variant &variant);
 /// `count` items along `axis`, from `first` on.
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 
+/// One item along `axis`, without that axis.
+Tensor item(const Tensor &tensor, int axis, int64_t i);
+
+/// Channels two by two, as 32 bits: what kernels for bfloat16 take where they work on pairs. Wants an even number of dense
+/// channels and even strides.
+bool can_be_pairs(const Tensor &tensor);
+Tensor as_pairs(const Tensor &tensor);
+
 /// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined.
 Tensor join_samples(const Tensor &tensor);
 /// Whether that can be had in place, samples beside each other as kernels want them.

@@ -22,7 +22,7 @@ MsdaForwardCall check_msda_forward(const DLTensor *value, const DLTensor *spatia
                                    const DLTensor *sampling_locations, const DLTensor *attention_weights,
                                    const DLTensor *output);
 WorkspaceSize msda_forward_workspace(const MsdaForwardCall &call);
-void msda_forward(const MsdaForwardCall &call);
+void msda_forward(MsdaForwardCall call);
 
 struct MsdaBackwardCall {
     MsdaInputs inputs;

@@ -1,97 +1,52 @@
 // Multi-scale deformable attention, backward: from the caller's tensors to kernels.
-#include "msda_backward.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
+#include <string>
 
+#include "blocks.h"
 #include "buffer.h"
 #include "dispatch.h"
 #include "error.h"
 #include "layout.h"
 #include "msda.h"
 #include "parallel.h"
+#include "slabs.h"
 
 namespace deformkit {
 
 namespace {
 
-// Slabs to have at least, where there is enough to do: what keeps 64 cores busy.
-constexpr int64_t kSlabs = 64;
-// A further part costs a pass over its cells to clear them and one to add them up: it has to write to each several times.
-constexpr int64_t kWritesPerCell = 8;
-constexpr int64_t kMinSamplesPerSlab = 8192;
-// Dot products of so many queries at a time: their results, 24 bytes for a sample, stay in L2.
-constexpr int64_t kQueryTile = 64;
-constexpr int64_t kCellsPerTask = 256;
+// Queries in a block, at most: what their dot products need, 24 bytes for a sample, stays in L2.
+constexpr int64_t kBlock = 128;
 
-// What the kernels hold at a time: taps of so many queries, and small things.
-constexpr int64_t kTapQueries = 64, kVectors = 4096;
+// What the kernels hold: of a block, two positions and four dot products for a sample; for the taps of a level six fields, with
+// room for four points at least and all queries, although few are there at a time; and some vectors.
+constexpr int64_t kPositions = 2, kDots = 4, kTapFields = 6, kTapPoints = 4, kVectors = 4096;
 
-int64_t parts_of(const MsdaInputs &a, int64_t groups, int64_t num_samples, int64_t num_keys) {
-    const int64_t slabs = std::max<int64_t>(1, a.B * a.M * groups), of_head = a.Q * num_samples;
-    return std::max<int64_t>(
-        1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab, of_head * 4 / (num_keys * kWritesPerCell)}));
+/// Bits do not depend on the size of blocks, as long as it does not depend on the number of threads for grad_value.
+int64_t block_size(const MsdaBackwardCall &call, int64_t count) {
+    return call.grad_value ? kBlock : std::clamp<int64_t>(divide_up(call.inputs.Q * count, num_threads() * 4), 1, kBlock);
 }
 
-/// Few samples: straight into grad_value, where a slab would only be cleared and copied.
-bool writes_directly(const MsdaInputs &a, int64_t key_stride) {
-    return a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0 && key_stride > 0;
-}
-
-/// grad_output as kernels read it: rows of a multiple of kChannelMultiple channels.
-struct Rows {
-    OwnedTensor packed;
-    Tensor tensor;  // [count, Q, M, D]
+/// What both passes read, for some batch items.
+struct Batches {
+    int64_t first, count;
+    ScratchVector<Block> blocks;
+    OwnedTensor rows;                // grad_output [count, M, Q, D], D a multiple of kChannelMultiple, queries in blocks
+    OwnedTensor locations, weights;  // [count, Q, M * S, 2], [count, Q, M * S]
 };
-
-bool rows_readable(const Tensor &rows, const Variant &variant) {
-    return rows_writable(rows, variant) && rows.shape[3] % kChannelMultiple == 0;
-}
-
-int64_t rows_workspace(const Tensor &rows, const Variant &variant, bool pack) {
-    return !pack && rows_readable(rows, variant)
-               ? 0
-               : workspace_block(rows.shape[0] * rows.shape[1] * rows.shape[2] * round_up(rows.shape[3], kChannelMultiple) *
-                                 rows.element_bytes());
-}
-
-Rows prepare_rows(const Tensor &all, const Variant &variant, bool pack, int64_t first, int64_t count) {
-    Rows rows;
-    rows.tensor = slice(all, 0, first, count);
-    if (pack || !rows_readable(rows.tensor, variant)) {
-        const int64_t D = round_up(all.shape[3], kChannelMultiple);
-        rows.packed = allocate_like(rows.tensor, {0, 2, 1, 3}, {count, all.shape[1], all.shape[2], D});
-        copy_elements(rows.tensor, rows.packed.tensor);
-        rows.tensor = rows.packed.tensor;
-        rows.tensor.shape[3] = D;
-    }
-    return rows;
-}
-
-/// Drops axes of extent 1 (batch item, head), so that the rest can be handed to a kernel that knows nothing of them.
-Tensor drop_axis(const Tensor &tensor, int axis) {
-    Tensor rest = tensor;
-    for (int i = axis; i + 1 < tensor.ndim; i++) {
-        rest.shape[i] = tensor.shape[i + 1];
-        rest.strides[i] = tensor.strides[i + 1];
-    }
-    rest.ndim--;
-    return rest;
-}
-
-Tensor item(const Tensor &tensor, int axis, int64_t i) {
-    return drop_axis(slice(tensor, axis, i, 1), axis);
-}
 
 /// Whether anything in `rows` is NaN or infinite.
 bool any_non_finite(const Tensor &rows) {
     const Variant &variant = choose_variant("rows_magnitude", rows.dtype);
     const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits)), queries = 256;
-    const int64_t chunks = divide_up(rows.shape[1], queries);
+    const int64_t chunks = divide_up(rows.shape[2], queries);
     std::atomic<bool> found{false};
     parallel_for(static_cast<int>(rows.shape[0] * chunks), [&](int task) {
         const int64_t first = task % chunks * queries;
-        const Tensor part = slice(item(rows, 0, task / chunks), 0, first, std::min(queries, rows.shape[1] - first));
+        const Tensor part = slice(item(rows, 0, task / chunks), 1, first, std::min(queries, rows.shape[2] - first));
         uint64_t largest = 0;
         Tensor result;
         result.name = "magnitude";
@@ -109,42 +64,34 @@ bool any_non_finite(const Tensor &rows) {
     return found;
 }
 
-int64_t query_tile_of(const MsdaInputs &a, int64_t count) {
-    return std::clamp<int64_t>(divide_up(a.Q * count, num_threads() * 4), 1, kQueryTile);
-}
-
-void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, const MsdaBackwardCall &call, int64_t first,
-                      int64_t count) {
+void backward_samples(const MsdaInputs &a, LevelTable &levels, const Batches &in, const MsdaBackwardCall &call) {
     const Variant &variant = choose_variant("msda_backward_samples", a.value.dtype);
-    const bool pays = a.reads_often();
-    const MsdaValue value = prepare_value(a, variant, pays, first, count);
-    const Rows rows = prepare_rows(call.grad_output, variant, false, first, count);
-    const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
-    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
+    const MsdaValue value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
+    const Tensor table = table_tensor(levels);
     std::optional<JoinedOutput> grad_locations, grad_weights;
     if (call.grad_locations) {
-        grad_locations.emplace(slice(*call.grad_locations, 0, first, count), variant);
+        grad_locations.emplace(slice(*call.grad_locations, 0, in.first, in.count), variant);
     }
     if (call.grad_weights) {
-        grad_weights.emplace(slice(*call.grad_weights, 0, first, count), variant);
+        grad_weights.emplace(slice(*call.grad_weights, 0, in.first, in.count), variant);
     }
-
-    const int64_t tile = query_tile_of(a, count);
-    const int64_t tiles = divide_up(a.Q, tile);
-    parallel_for(static_cast<int>(count * tiles), [&](int task) {
-        const int64_t b = task / tiles, begin = task % tiles * tile, queries = std::min(tile, a.Q - begin);
-        const auto part = [&](const Tensor &tensor) { return slice(item(tensor, 0, b), 0, begin, queries); };
+    const int64_t num_blocks = static_cast<int64_t>(in.blocks.size());
+    parallel_for(static_cast<int>(in.count * num_blocks), [&](int task) {
+        const int64_t b = task / num_blocks;
+        const Block &block = in.blocks[task % num_blocks];
+        const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
         // What is not wanted has no queries.
         const auto output = [&](const std::optional<JoinedOutput> &wanted, const Tensor &like) {
-            return wanted ? part(wanted->tensor()) : slice(part(like), 0, 0, 0);
+            return wanted ? part(wanted->tensor()) : slice(slice(part(like), 0, 0, 0), 1, 0, 0);
         };
-        Buffer value_buffer(item(value.tensor, 0, b)), table_buffer(table), rows_buffer(part(rows.tensor));
-        Buffer locations_buffer(part(locations.tensor)), weights_buffer(part(weights.tensor));
-        Buffer grad_locations_buffer(output(grad_locations, locations.tensor));
-        Buffer grad_weights_buffer(output(grad_weights, weights.tensor));
+        Buffer value_buffer(item(value.tensor, 0, b)), table_buffer(table);
+        Buffer rows_buffer(packed_block_of(item(in.rows.tensor, 0, b).swap_axes(0, 1), 0, block));
+        Buffer locations_buffer(part(in.locations.tensor)), weights_buffer(part(in.weights.tensor));
+        Buffer grad_locations_buffer(output(grad_locations, in.locations.tensor));
+        Buffer grad_weights_buffer(output(grad_weights, in.weights.tensor));
         value_buffer.flatten_keys(2);
         int32_t num_keys = value.num_keys, key_step = value.key_step, num_samples = static_cast<int32_t>(a.samples());
-        bool check = careful;
+        bool careful = levels.careful;
         void *args[] = {value_buffer.get(),
                         table_buffer.get(),
                         locations_buffer.get(),
@@ -153,7 +100,7 @@ void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, co
                         &num_keys,
                         &key_step,
                         &num_samples,
-                        &check,
+                        &careful,
                         grad_locations_buffer.get(),
                         grad_weights_buffer.get()};
         run_kernel(variant, args, {});
@@ -166,139 +113,83 @@ void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, co
     }
 }
 
-/// A slab's place in memory: [count, parts, M, cells, D] in the type of arithmetic.
-struct SlabMemory {
-    Tensor tensor;
-    Scratch memory;
+/// Samples as the scatter reads them: those of a head and level beside each other, queries in blocks.
+struct PackedSamples {
+    OwnedTensor locations, weights;  // [count, M * L, Q, P * 2], [count, M * L, Q, P]
+
+    PackedSamples(const MsdaInputs &a, const Batches &in)
+        : locations(pack_blocks(in.locations.tensor.join_axes(2).split_axis(2, a.P * 2), in.blocks, a.P * 2)),
+          weights(pack_blocks(in.weights.tensor.split_axis(2, a.P), in.blocks, a.P)) {}
 };
 
-SlabMemory allocate_slabs(const SlabGroup &group, const MsdaInputs &a, int64_t count) {
-    SlabMemory slabs;
-    Tensor &t = slabs.tensor;
-    t.name = "slabs";
-    t.dtype = {kDLFloat, static_cast<uint8_t>(8 * a.arithmetic_bytes()), 1};
-    t.ndim = 5;
-    t.shape = {count, group.parts, a.M, std::max<int64_t>(group.num_keys, 2), round_up(a.D, kChannelMultiple)};
-    int64_t elements = 1;
-    for (int i = 4; i >= 0; i--) {
-        t.strides[i] = elements;
-        elements *= t.shape[i];
-    }
-    slabs.memory = Scratch(elements * t.element_bytes());
-    t.data = slabs.memory.data();
-    return slabs;
+/// Few samples: straight into grad_value, where a slab would only be cleared and copied.
+bool writes_directly(const MsdaInputs &a) {
+    return a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0;
 }
 
-/// The group's columns of the level table, with keys counted from its first.
-LevelTable group_table(const LevelTable &levels, const SlabGroup &group) {
-    LevelTable table;
-    table.columns = group.num_samples;
-    table.careful = levels.careful;
-    table.rows.reserve(3 * group.num_samples);
-    for (int row = 0; row < 3; row++) {
-        const auto from = levels.rows.begin() + row * levels.columns + group.first_sample;
-        table.rows.insert(table.rows.end(), from, from + group.num_samples);
-    }
-    for (int64_t i = 0; i < group.num_samples; i++) {
-        table.rows[2 * group.num_samples + i] -= static_cast<int32_t>(group.first_key);
-    }
-    return table;
-}
-
-/// A group at work on some batch items.
-struct Group {
-    const SlabGroup *plan;
-    LevelTable levels;
-    Tensor table;
-    SlabMemory slabs;
-};
-
-void scatter(const Variant &variant, const MsdaInputs &a, const SlabGroup &group, const Tensor &table, bool careful, bool exact,
-             const Tensor &rows, const Tensor &locations, const Tensor &weights, const Tensor &slab, int64_t part, int64_t m) {
-    const int64_t begin = a.Q * part / group.parts, end = a.Q * (part + 1) / group.parts;
-    const auto samples = [&](const Tensor &tensor) {
-        return slice(slice(tensor, 1, m * a.samples() + group.first_sample, group.num_samples), 0, begin, end - begin);
-    };
-    Buffer table_buffer(table), locations_buffer(samples(locations)), weights_buffer(samples(weights));
-    Buffer rows_buffer(slice(item(rows, 1, m), 0, begin, end - begin)), slab_buffer(slab);
-    void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &careful, &exact,
-                    slab_buffer.get()};
-    run_kernel(variant, args, {});
-}
-
-void reduce(const Tensor &slabs, const SlabGroup &group, const Tensor &grad_value) {
-    const Variant &variant = choose_variant("rows_reduce", grad_value.dtype);
-    const int64_t chunks = divide_up(group.num_keys, kCellsPerTask);
-    parallel_for(static_cast<int>(grad_value.shape[0] * chunks), [&](int task) {
-        const int64_t b = task / chunks, begin = task % chunks * kCellsPerTask;
-        const int64_t cells = std::min(kCellsPerTask, group.num_keys - begin);
-        Buffer input(slice(item(slabs, 0, b), 2, begin, cells));
-        Buffer output(slice(item(grad_value, 0, b), 0, group.first_key + begin, cells));
-        void *args[] = {input.get(), output.get()};
-        run_kernel(variant, args, {});
-    });
-}
-
-/// Keys that no group covers have gradient zero.
-void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &grad_value) {
-    std::sort(groups.begin(), groups.end(), [](const auto &x, const auto &y) { return x.first_key < y.first_key; });
-    int64_t covered = 0;
-    const auto clear = [&](int64_t begin, int64_t end) {
-        if (begin < end) {
-            fill_zero(slice(grad_value, 1, begin, end - begin));
-        }
-    };
-    for (const SlabGroup &group : groups) {
-        clear(covered, group.first_key);
-        covered = group.first_key + group.num_keys;
-    }
-    clear(covered, grad_value.shape[1]);
-}
-
-void backward_value(const MsdaInputs &a, const LevelTable &levels, const ScratchVector<SlabGroup> &groups,
-                    const Tensor &grad_output, const Tensor &all_grad_value, int64_t first, int64_t count) {
+void backward_value(const MsdaInputs &a, const LevelTable &levels, const ScratchVector<SlabGroup> &groups, const Batches &in,
+                    const Tensor &all_grad_value) {
     const Variant &variant = choose_variant("msda_backward_value", a.value.dtype);
-    const Rows rows = prepare_rows(grad_output, variant, a.reads_often(), first, count);
-    const bool exact = any_non_finite(rows.tensor);
-    const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
-    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
+    bool exact = any_non_finite(in.rows.tensor);
+    const PackedSamples samples(a, in);
 
-    const Tensor target = slice(all_grad_value, 0, first, count);
+    const Tensor target = slice(all_grad_value, 0, in.first, in.count);
     OwnedTensor packed;
     const bool copy = !rows_writable(target, variant);
     if (copy) {
         packed = allocate_like(target);
     }
     const Tensor grad_value = copy ? packed.tensor : target;
-    const bool direct = writes_directly(a, grad_value.strides[1]);
+    const bool direct = writes_directly(a);
 
-    ScratchVector<Group> work(groups.size());
+    ScratchVector<Slabs> slabs(groups.size());
     ScratchVector<int> first_task(groups.size() + 1, 0);
     for (size_t g = 0; g < groups.size(); g++) {
-        Group &group = work[g];
-        group.plan = &groups[g];
-        group.levels = group_table(levels, groups[g]);
-        group.table = table_tensor(group.levels);
-        const bool in_place = direct && groups[g].parts == 1 && groups[g].num_keys >= 2;
-        if (!in_place) {
-            group.slabs = allocate_slabs(groups[g], a, count);
+        if (!direct || groups[g].parts > 1 || groups[g].num_keys < 2) {
+            slabs[g] = allocate_slabs(groups[g], in.count, a.M, a.D, a.value.dtype);
         }
-        first_task[g + 1] = first_task[g] + static_cast<int>(count * groups[g].parts * a.M);
+        first_task[g + 1] = first_task[g] + static_cast<int>(in.count * groups[g].parts * a.M);
     }
     parallel_for(first_task.back(), [&](int task) {
         const size_t g = std::upper_bound(first_task.begin(), first_task.end(), task) - first_task.begin() - 1;
-        const Group &group = work[g];
-        const int64_t i = task - first_task[g], parts = group.plan->parts;
-        const int64_t m = i % a.M, part = i / a.M % parts, b = i / (a.M * parts);
-        const Tensor slab = group.slabs.tensor.data != nullptr
-                                ? item(item(item(group.slabs.tensor, 0, b), 0, part), 0, m)
-                                : item(slice(item(grad_value, 0, b), 0, group.plan->first_key, group.plan->num_keys), 1, m);
-        scatter(variant, a, *group.plan, group.table, levels.careful, exact, item(rows.tensor, 0, b),
-                item(locations.tensor, 0, b), item(weights.tensor, 0, b), slab, part, m);
+        const SlabGroup &group = groups[g];
+        const int64_t i = task - first_task[g];
+        const int64_t m = i % a.M, part = i / a.M % group.parts, b = i / (a.M * group.parts);
+        const Tensor slab = slabs[g].tensor.data != nullptr
+                                ? item(item(item(slabs[g].tensor, 0, b), 0, part), 0, m)
+                                : item(slice(item(grad_value, 0, b), 0, group.first_key, group.num_keys), 1, m);
+        clear_slab(slab);
+        const int64_t begin = a.Q * part / group.parts, queries = a.Q * (part + 1) / group.parts - begin;
+        for (int64_t s = group.first_sample; s < group.first_sample + group.num_samples; s += a.P) {
+            int32_t width = levels.rows[s], height = levels.rows[levels.columns + s];
+            if (width == 0) {
+                continue;
+            }
+            int32_t first_cell = static_cast<int32_t>(levels.rows[2 * levels.columns + s] - group.first_key);
+            int32_t num_samples = static_cast<int32_t>(a.P);
+            bool careful = levels.careful;
+            const auto of_level = [&](const Tensor &tensor) {
+                return slice(item(item(tensor, 0, b), 0, m * a.L + s / a.P), 0, begin, queries).join_axes(0);
+            };
+            Buffer locations_buffer(of_level(samples.locations.tensor).split_axis(0, 2));
+            Buffer weights_buffer(of_level(samples.weights.tensor)), slab_buffer(slab);
+            Buffer rows_buffer(slice(item(item(in.rows.tensor, 0, b), 0, m), 0, begin, queries));
+            void *args[] = {locations_buffer.get(),
+                            weights_buffer.get(),
+                            rows_buffer.get(),
+                            &num_samples,
+                            &width,
+                            &height,
+                            &first_cell,
+                            &careful,
+                            &exact,
+                            slab_buffer.get()};
+            run_kernel(variant, args, {});
+        }
     });
-    for (const Group &group : work) {
-        if (group.slabs.tensor.data != nullptr) {
-            reduce(group.slabs.tensor, *group.plan, grad_value);
+    for (size_t g = 0; g < groups.size(); g++) {
+        if (slabs[g].tensor.data != nullptr) {
+            reduce_slabs(slabs[g], groups[g], grad_value);
         }
     }
     clear_gaps(groups, grad_value);
@@ -307,7 +198,6 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Scratch
     }
 }
 
-/// No kernel has anything to do.
 bool is_trivial(const MsdaBackwardCall &call) {
     return call.grad_output.empty() || call.inputs.is_empty();
 }
@@ -352,6 +242,50 @@ MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spat
     return call;
 }
 
+WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
+    const MsdaInputs &a = call.inputs;
+    const Variant &samples = choose_variant("msda_backward_samples", a.value.dtype);
+    const Variant &value = choose_variant("msda_backward_value", a.value.dtype);
+    if (is_trivial(call)) {
+        return {};
+    }
+    const Variant &variant = call.grad_value ? value : samples;
+    const int64_t count = most_batches_at_once(a, {&call.grad_output}), size = block_size(call, count);
+    const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count); };
+    const bool drop = keys_may_be_dropped(a);
+    const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes();
+    const int64_t all_samples = count * a.Q * a.M * a.samples();
+
+    int64_t of_samples = value_workspace(a, samples, a.reads_often() || drop, count);
+    for (const std::optional<Tensor> *gradient : {&call.grad_locations, &call.grad_weights}) {
+        of_samples += *gradient ? joined_workspace(part(**gradient), samples) : 0;
+    }
+    int64_t of_value = 0;
+    if (call.grad_value) {
+        const Tensor target = part(*call.grad_value);
+        of_value = workspace_block(2 * all_samples * storage) + workspace_block(all_samples * storage) +
+                   workspace_block(a.L * sizeof(Slabs)) + workspace_block((a.L + 1) * sizeof(int)) +
+                   slabs_workspace(a.L, a.P, {a.B, a.M, a.Q, a.samples(), a.K}, count, a.D, a.value.dtype,
+                                   writes_directly(a) && !drop);
+        if (!rows_writable(target, value)) {
+            of_value += workspace_block(target.elements() * storage);
+        }
+    }
+
+    WorkspaceSize workspace;
+    workspace.lanes = num_threads();
+    workspace.call_bytes = level_table_workspace(a) + blocks_workspace(a.samples(), a.Q, size) +
+                           workspace_block(count * a.Q * a.M * round_up(a.D, kChannelMultiple) * storage) +
+                           joined_workspace(part(a.sampling_locations), variant) +
+                           joined_workspace(part(a.attention_weights), variant) + std::max(of_samples, of_value);
+    const int64_t block = size * round_up(a.M * a.samples(), kChannelMultiple);
+    workspace.lane_bytes =
+        std::max(workspace_block(kPositions * block * arithmetic) + workspace_block(kDots * block * arithmetic),
+                 workspace_block(kTapFields * (a.Q * std::max(a.P, kTapPoints) + 4 * kChannelMultiple) * arithmetic)) +
+        4 * workspace_block(kVectors);
+    return workspace;
+}
+
 void msda_backward(MsdaBackwardCall call) {
     MsdaInputs &a = call.inputs;
     set_last_variant("");
@@ -375,14 +309,7 @@ void msda_backward(MsdaBackwardCall call) {
     }
     LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
     const int64_t all_keys = a.K, dropped = drop_unused_keys(a, levels);
-    const Tensor table = table_tensor(levels);
-    const int64_t step = batches_at_once(a, {&call.grad_output});
-    if (call.grad_locations || call.grad_weights) {
-        for (int64_t first = 0; first < a.B; first += step) {
-            backward_samples(a, table, levels.careful, call, first, std::min(step, a.B - first));
-        }
-        name = choose_variant("msda_backward_samples", a.value.dtype).name;
-    }
+    ScratchVector<SlabGroup> groups;
     if (call.grad_value) {
         Tensor &grad_value = *call.grad_value;
         if (a.K != all_keys) {
@@ -390,103 +317,28 @@ void msda_backward(MsdaBackwardCall call) {
             fill_zero(slice(grad_value, 1, dropped + a.K, all_keys - dropped - a.K));
             grad_value = slice(grad_value, 1, dropped, a.K);
         }
-        const ScratchVector<SlabGroup> groups = plan_slabs(levels, a);
-        for (int64_t first = 0; first < a.B; first += step) {
-            backward_value(a, levels, groups, call.grad_output, grad_value, first, std::min(step, a.B - first));
+        groups = plan_slabs(levels, a.P, {a.B, a.M, a.Q, a.samples(), a.K});
+    }
+    const bool samples = call.grad_locations || call.grad_weights;
+    const Variant &variant = choose_variant(call.grad_value ? "msda_backward_value" : "msda_backward_samples", a.value.dtype);
+    const int64_t step = batches_at_once(a, {&call.grad_output});
+    for (int64_t first = 0; first < a.B; first += step) {
+        Batches in{first, std::min(step, a.B - first), {}, {}, {}, {}};
+        in.blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call, in.count));
+        in.rows = pack_blocks(slice(call.grad_output, 0, first, in.count), in.blocks, round_up(a.D, kChannelMultiple));
+        in.locations = joined_input(slice(a.sampling_locations, 0, first, in.count), variant);
+        in.weights = joined_input(slice(a.attention_weights, 0, first, in.count), variant);
+        if (samples) {
+            backward_samples(a, levels, in, call);
         }
-        name = choose_variant("msda_backward_value", a.value.dtype).name;
+        if (call.grad_value) {
+            backward_value(a, levels, groups, in, *call.grad_value);
+        }
+    }
+    if (samples || call.grad_value) {
+        name = variant.name;
     }
     set_last_variant(name);
-}
-
-WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
-    const MsdaInputs &a = call.inputs;
-    const Variant &samples = choose_variant("msda_backward_samples", a.value.dtype);
-    const Variant &value = choose_variant("msda_backward_value", a.value.dtype);
-    if (is_trivial(call)) {
-        return {};
-    }
-    const int64_t count = most_batches_at_once(a, {&call.grad_output});
-    const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count); };
-    const auto joined = [&](const Tensor &tensor, const Variant &variant) { return joined_workspace(part(tensor), variant); };
-    const bool pack = a.reads_often() || keys_may_be_dropped(a);
-    const int64_t arithmetic = a.arithmetic_bytes(), D = round_up(a.D, kChannelMultiple);
-
-    int64_t of_samples = value_workspace(a, samples, pack, count) + rows_workspace(part(call.grad_output), samples, false) +
-                         joined(a.sampling_locations, samples) + joined(a.attention_weights, samples);
-    for (const std::optional<Tensor> *gradient : {&call.grad_locations, &call.grad_weights}) {
-        of_samples += *gradient ? joined(**gradient, samples) : 0;
-    }
-
-    int64_t of_value = 0;
-    if (call.grad_value) {
-        const Tensor target = part(*call.grad_value);
-        const int64_t groups = std::max<int64_t>(a.L, 1);
-        // Where a slab for each group would do, grad_value itself does, but for groups of one key.
-        const bool in_place = !pack && writes_directly(a, rows_writable(target, value) ? target.strides[1] : 1) &&
-                              parts_of(a, 1, a.samples(), 1) == 1;
-        const int64_t cells = in_place ? 2 * groups : most_slab_cells(a);
-        of_value = rows_workspace(part(call.grad_output), value, pack) + joined(a.sampling_locations, value) +
-                   joined(a.attention_weights, value) + 2 * workspace_block(groups * sizeof(SlabGroup)) +
-                   workspace_block(groups * sizeof(Group)) + workspace_block((groups + 1) * sizeof(int)) +
-                   3 * a.samples() * static_cast<int64_t>(sizeof(int32_t)) + count * a.M * cells * D * arithmetic +
-                   2 * groups * workspace_block(0) + 2 * groups * static_cast<int64_t>(kScratchAlignment);
-        if (!rows_writable(target, value)) {
-            of_value += workspace_block(target.elements() * target.element_bytes());
-        }
-    }
-
-    WorkspaceSize size;
-    size.lanes = num_threads();
-    size.call_bytes = level_table_workspace(a) + std::max(of_samples, of_value);
-    // What the kernels keep: positions of pairs and dot products of a tile of queries; six fields a tap of some; a few vectors.
-    const int64_t tile = query_tile_of(a, count) * round_up(a.M * a.samples(), kChannelMultiple);
-    size.lane_bytes = std::max(workspace_block(2 * tile * arithmetic) + workspace_block(4 * tile * arithmetic),
-                               workspace_block(6 * kTapQueries * a.samples() * arithmetic)) +
-                      4 * workspace_block(kVectors);
-    return size;
-}
-
-ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, const MsdaInputs &a) {
-    ScratchVector<SlabGroup> groups;
-    groups.reserve(std::max<int64_t>(a.L, 1));
-    const int64_t samples = a.samples();
-    bool separate = !levels.careful;
-    for (int64_t l = 0; l < a.L; l++) {
-        const int64_t s = l * a.P;
-        const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
-        if (width > 0 && height > 0) {
-            groups.push_back({s, a.P, levels.rows[2 * levels.columns + s], width * height});
-        }
-    }
-    for (size_t i = 0; i < groups.size() && separate; i++) {
-        for (size_t j = 0; j < i; j++) {
-            separate &= groups[i].first_key + groups[i].num_keys <= groups[j].first_key ||
-                        groups[j].first_key + groups[j].num_keys <= groups[i].first_key;
-        }
-    }
-    if (!separate) {
-        groups.assign(1, {0, samples, 0, a.K});
-    }
-    for (SlabGroup &group : groups) {
-        group.parts = parts_of(a, static_cast<int64_t>(groups.size()), group.num_samples, group.num_keys);
-    }
-    // The largest first: what is left at the end is small.
-    std::sort(groups.begin(), groups.end(), [](const SlabGroup &x, const SlabGroup &y) {
-        const int64_t of_x = x.num_samples * y.parts, of_y = y.num_samples * x.parts;
-        return of_x != of_y ? of_x > of_y : x.first_sample < y.first_sample;
-    });
-    return groups;
-}
-
-int64_t most_slab_cells(const MsdaInputs &a) {
-    // A group of k keys has max(1, min(c, w / k)) parts, where c depends on the number of groups and w on its samples: at most
-    // min(c k, k + w) cells in all, and c more where it has but one key.
-    const auto most = [&](int64_t groups, int64_t num_samples) {
-        const int64_t c = parts_of(a, 1, num_samples, 1), w = a.Q * num_samples * 4 / kWritesPerCell;
-        return std::min(a.K * c, a.K + groups * w) + groups * c;
-    };
-    return std::max(most(1, a.samples()), most(a.L, a.P));
 }
 
 }  // namespace deformkit

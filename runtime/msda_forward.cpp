@@ -17,36 +17,50 @@ namespace {
 constexpr int64_t kMinSamplesPerTask = 4096;
 constexpr int64_t kMaxQueryTile = 1024;
 
-/// The kernel that runs in place of `variant` because value is worth copying, or nullptr.
-const Variant *head_major_variant(const Variant &variant, const MsdaInputs &a) {
-    return a.reads_often() ? companion(variant, "msda_forward_head_major") : nullptr;
-}
+/// Which kernel runs, and what it wants.
+struct Traversal {
+    const Variant *head_major;  ///< in place of the variant, because value is worth copying; or nullptr
+    bool pairs;                 ///< of bfloat16 channels
 
-/// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
-int64_t query_tile_of(const MsdaInputs &a, bool head_major, int64_t count) {
-    const int64_t per_thread = head_major ? 4 : 1;
-    const int64_t tiles = divide_up(num_threads() * per_thread, count);
-    const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
-    return std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile));
-}
+    Traversal(const Variant &variant, const MsdaInputs &a) {
+        const bool bfloat = a.value.dtype.code == kDLBfloat;
+        head_major = !a.reads_often() || (bfloat && a.D % 2 != 0) ? nullptr : companion(variant, "msda_forward_head_major");
+        pairs = head_major != nullptr && bfloat;
+    }
+    int64_t channel_multiple() const { return pairs ? 2 * kChannelMultiple : kChannelMultiple; }
+    bool can_write(const Tensor &output, const Variant &variant) const {
+        return dense(output, 3) && addressable(output, variant) && (!pairs || can_be_pairs(output));
+    }
+    /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
+    int64_t query_tile(const MsdaInputs &a, int64_t count) const {
+        const int64_t per_thread = head_major != nullptr ? 4 : 1;
+        const int64_t tiles = divide_up(num_threads() * per_thread, count);
+        const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
+        return std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile));
+    }
+};
 
 void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, const Tensor &table, bool careful,
                      int64_t first, int64_t count) {
-    const Variant *head_major = head_major_variant(variant, a);
-    const MsdaValue value = prepare_value(a, variant, head_major != nullptr, first, count);
+    const Traversal how(variant, a);
+    MsdaValue value = prepare_value(a, variant, how.head_major != nullptr, first, count, how.channel_multiple());
+    if (how.pairs) {
+        value.tensor = as_pairs(value.tensor);
+        value.key_step /= 2;
+    }
     const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     const Tensor output = slice(all_output, 0, first, count);
     OwnedTensor packed_output;
-    const bool copy_output = !rows_writable(output, variant);
+    const bool copy_output = !how.can_write(output, variant);
     if (copy_output) {
         packed_output = allocate_like(output);
     }
-
-    int32_t query_tile = static_cast<int32_t>(query_tile_of(a, head_major != nullptr, count));
+    const Tensor &written = copy_output ? packed_output.tensor : output;
+    int32_t query_tile = static_cast<int32_t>(how.query_tile(a, count));
 
     Buffer value_buffer(value.tensor), table_buffer(table), locations_buffer(locations.tensor), weights_buffer(weights.tensor);
-    Buffer output_buffer(copy_output ? packed_output.tensor : output);
+    Buffer output_buffer(how.pairs ? as_pairs(written) : written);
     int32_t num_keys = value.num_keys, key_step = 1;
     if (!variant.gpu) {
         key_step = value.key_step;
@@ -56,7 +70,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
     void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
                     &num_keys,          &key_step,          &num_samples,           &careful,
                     &query_tile,        output_buffer.get()};
-    run_kernel(head_major != nullptr ? *head_major : variant, args,
+    run_kernel(how.head_major != nullptr ? *how.head_major : variant, args,
                {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
     if (copy_output) {
         copy_elements(packed_output.tensor, output);
@@ -84,27 +98,28 @@ WorkspaceSize msda_forward_workspace(const MsdaForwardCall &call) {
         return {};
     }
     const int64_t count = most_batches_at_once(a, {&call.output});
-    const bool head_major = head_major_variant(variant, a) != nullptr;
+    const Traversal how(variant, a);
+    const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes(), D = round_up(a.D, 2 * kChannelMultiple);
     WorkspaceSize size;
     size.lanes = num_threads();
-    size.call_bytes = level_table_workspace(a) + value_workspace(a, variant, head_major, count) +
+    size.call_bytes = level_table_workspace(a) +
+                      value_workspace(a, variant, how.head_major != nullptr, count, how.channel_multiple()) +
                       joined_workspace(slice(a.sampling_locations, 0, 0, count), variant) +
                       joined_workspace(slice(a.attention_weights, 0, 0, count), variant);
     const Tensor output = slice(call.output, 0, 0, count);
-    if (!rows_writable(output, variant)) {
-        size.call_bytes += workspace_block(output.elements() * output.element_bytes());
+    if (!how.can_write(output, variant) || keys_may_be_dropped(a)) {
+        size.call_bytes += workspace_block(output.elements() * storage);
     }
     // What the kernels keep for a tile of queries: six fields a tap, and sums; for one query and head, sums that are not
     // complete, exact ones, and whether they are suspect.
-    const int64_t arithmetic = a.arithmetic_bytes(), D = round_up(a.D, kChannelMultiple);
-    const int64_t tile = query_tile_of(a, head_major, count) * a.M;
+    const int64_t tile = how.query_tile(a, count) * a.M;
     size.lane_bytes = workspace_block(6 * a.samples() * tile * arithmetic) + workspace_block(D * tile * arithmetic) +
                       2 * workspace_block(D * arithmetic) + workspace_block(a.M);
     return size;
 }
 
-void msda_forward(const MsdaForwardCall &call) {
-    MsdaInputs a = call.inputs;
+void msda_forward(MsdaForwardCall call) {
+    MsdaInputs &a = call.inputs;
     const Tensor &output = call.output;
     const Variant &variant = choose_variant("msda_forward", a.value.dtype);
     set_last_variant("");

@@ -131,18 +131,18 @@ int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Te
 namespace {
 
 /// Whether value, some batch items of it, can be read where it is.
-bool value_readable(const MsdaInputs &a, const Tensor &value, const Variant &variant) {
-    return dense(value, 3) && a.D % kChannelMultiple == 0 && a.K >= 2 && addressable(value, variant) && value.strides[1] >= 0 &&
+bool value_readable(const MsdaInputs &a, const Tensor &value, const Variant &variant, int64_t channel_multiple) {
+    return dense(value, 3) && a.D % channel_multiple == 0 && a.K >= 2 && addressable(value, variant) && value.strides[1] >= 0 &&
            !keys_may_be_dropped(a);
 }
 
 }  // namespace
 
-int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count) {
-    if (!pack && value_readable(a, slice(a.value, 0, 0, count), variant)) {
+int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count, int64_t channel_multiple) {
+    if (!pack && value_readable(a, slice(a.value, 0, 0, count), variant, channel_multiple)) {
         return 0;
     }
-    const int64_t D = round_up(a.D, kChannelMultiple);
+    const int64_t D = round_up(a.D, channel_multiple);
     const int64_t cell_bytes = a.M * D * a.value.element_bytes();
     const int64_t packed = count * std::max<int64_t>(a.K, 2) * cell_bytes;
     // Fewer keys let batches_at_once() take more items, to kMaxPackedBytes before channels are filled up.
@@ -151,11 +151,12 @@ int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, 
     return workspace_block(keys_may_be_dropped(a) ? std::min(packed, most) : packed);
 }
 
-MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count) {
-    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, kChannelMultiple);
+MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
+                        int64_t channel_multiple) {
+    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, channel_multiple);
     MsdaValue value;
     value.tensor = slice(a.value, 0, first, count);
-    if (pack || !value_readable(a, value.tensor, variant)) {
+    if (pack || !value_readable(a, value.tensor, variant, channel_multiple)) {
         value.packed = allocate_like(value.tensor, {0, 2, 1, 3}, {count, K, a.M, D});
         copy_elements(value.tensor, value.packed.tensor);
         value.tensor = value.packed.tensor;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "dispatch.h"
+#include "layout.h"
 #include "levels.h"
 #include "pack.h"
 #include "tensor.h"
@@ -44,7 +45,7 @@ int64_t batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Te
 /// Whether drop_unused_keys() might have something to do.
 bool keys_may_be_dropped(const MsdaInputs &a);
 
-/// The most that this can be, whatever drop_unused_keys() leaves.
+/// The most that batches_at_once() can be, whatever drop_unused_keys() leaves.
 int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others);
 
 /// What make_level_table() takes of a workspace.
@@ -53,13 +54,16 @@ int64_t level_table_workspace(const MsdaInputs &a);
 /// Some batch items of value, as CPU and GPU kernels read them.
 struct MsdaValue {
     OwnedTensor packed;  // unless used in place
-    Tensor tensor;       // [count, K, M, D], D a multiple of kChannelMultiple, K at least 2
+    Tensor tensor;       // [count, K, M, D], D a multiple as asked for, K at least 2
     int32_t num_keys, key_step;
 };
 
-/// Copied head by head if `pack` or where strides or sizes are not a kernel's.
-MsdaValue prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count);
+/// Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels that work on pairs of channels want
+/// twice as many for a vector.
+MsdaValue prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count,
+                        int64_t channel_multiple = kChannelMultiple);
 /// The most that it takes of a workspace, whatever drop_unused_keys() leaves.
-int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count);
+int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count,
+                        int64_t channel_multiple = kChannelMultiple);
 
 }  // namespace deformkit

@@ -40,7 +40,7 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
     }
 
     // As many accumulators as registers hold beside the weights; more than one pass over the samples if a head is wider.
-    const int vectors = std::min(64 / lanes, 8);
+    const int vectors = std::min(64 / lanes, 8) / knobs.channels_at_d;
     Var lane{"lane"}, vector{"vector"}, chunk{"chunk"};
     RVar so{"so"}, si{"si"};
     const auto schedule_update = [&](Stage stage, int group) {
@@ -81,11 +81,14 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
     // Channels and samples of common models: loops over vectors and groups unroll and tails vanish. Each specialisation is one
     // more copy of everything above, and beyond about a dozen of them lowering takes minutes.
     const std::pair<int, int> common[] = {{32, 16}, {32, 12}, {32, 32}, {16, 2}, {64, 16}};
+    if (!knobs.specialize_common_sizes) {
+        return;
+    }
     for (const auto &[channels, samples] : common) {
-        output.specialize(D == channels && S == samples);
+        output.specialize(D == channels / knobs.channels_at_d && S == samples);
     }
     for (int channels : {32, 16, 64}) {
-        output.specialize(D == channels);
+        output.specialize(D == channels / knobs.channels_at_d);
     }
 }
 

@@ -19,19 +19,19 @@ protected:
         ASSERT_EQ(run_to_end(aclnnMultiScaleDeformableAttentionGrad, AclBackward(tensors).prepare()), ACL_SUCCESS)
             << recent_message();
         ASSERT_EQ(plain.call(), DEFORMKIT_OK) << deformkit_last_error();
-        const std::vector<float> expected = plain.gradients();
+        const std::vector<double> expected = plain.gradients();
         EXPECT_TRUE(same_bits(tensors.gradients(), expected));
         EXPECT_TRUE(is_substantial(expected));
     }
 };
 
 TEST_F(AscendBackward, SameBitsAsTheLibrary) {
-    const MsdaCase small = make_case(kSmall), encoder = make_case(crowded(kSmall)), many = make_case(kManySamples);
-    for (const MsdaCase &c : {small, encoder, many}) {
-        for (const int index_bits : {32, 64}) {
+    for (const Type type : {Type::kF32, Type::kF16, Type::kBf16}) {
+        for (const MsdaWorkload &workload : {kSmall, crowded(kSmall), kManySamples}) {
+            const MsdaCase c = make_case(workload, type);
             for (const bool by_head : {false, true}) {
                 MsdaLayout layout;
-                layout.index_bits = index_bits;
+                layout.index_bits = by_head ? 32 : 64;
                 layout.output_by_head = by_head;
                 expect_same_as_library(c, layout);
             }
@@ -58,18 +58,7 @@ TEST_F(AscendBackward, ViewsWithStridesAndOffset) {
 
 // One map of ones with the size of the other's bits: see docs/ascend.md.
 TEST_F(AscendBackward, OneCellWithFloatBitsForASize) {
-    MsdaCase c{1,
-               1,
-               1,
-               8,
-               32,
-               1,
-               1,
-               std::vector<float>(8, 1.0f),
-               std::vector<float>(64, 0.0f),
-               std::vector<float>(32, 1.0f),
-               {0x3f800000, 0x3f800000},
-               {0}};
+    const MsdaCase c = one_cell_with_float_bits_for_a_size();
     for (const Guard guard : {Guard::kAfter, Guard::kBefore}) {
         MsdaLayout layout = MsdaLayout::guarded(guard);
         layout.index_bits = 32;
@@ -81,21 +70,21 @@ TEST_F(AscendBackward, OneCellWithFloatBitsForASize) {
         ASSERT_EQ(run_to_end(aclnnMultiScaleDeformableAttentionGrad, AclBackward(tensors).prepare(), guard), ACL_SUCCESS)
             << recent_message();
         tensors.gradients();
-        const std::vector<float> rows = tensors.forward.output.load<float>();
-        std::vector<float> grad_value(8, 0.0f);
+        const std::vector<double> rows = tensors.forward.output.load_numbers();
+        std::vector<double> grad_value(8, 0.0);
         for (size_t i = 0; i < rows.size(); i++) {
-            grad_value[i % 8] += 0.25f * rows[i];
+            grad_value[i % 8] += 0.25 * rows[i];
         }
-        const std::vector<float> got = tensors.grad_value.load<float>();
+        const std::vector<double> got = tensors.grad_value.load_numbers();
         for (int d = 0; d < 8; d++) {
             EXPECT_NEAR(got[d], grad_value[d], 1e-4f);
         }
         for (int q = 0; q < 32; q++) {
-            float sum = 0;
+            double sum = 0;
             for (int d = 0; d < 8; d++) {
                 sum += rows[8 * q + d];
             }
-            EXPECT_NEAR(tensors.grad_weights.load<float>()[q], 0.25f * sum, 1e-4f);
+            EXPECT_NEAR(tensors.grad_weights.load_numbers()[q], 0.25f * sum, 1e-4f);
         }
     }
 }
@@ -140,8 +129,8 @@ TEST_F(AscendBackward, NothingToCompute) {
         EXPECT_EQ(prepared.workspace_bytes, 0u);
         ASSERT_EQ(aclnnMultiScaleDeformableAttentionGrad(nullptr, 0, prepared.executor, nullptr), ACL_SUCCESS);
         ASSERT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
-        const std::vector<float> gradients = tensors.gradients();
-        EXPECT_EQ(gradients, std::vector<float>(gradients.size(), 0.0f));
+        const std::vector<double> gradients = tensors.gradients();
+        EXPECT_EQ(gradients, std::vector<double>(gradients.size(), 0.0));
     }
 }
 

@@ -21,23 +21,26 @@ protected:
             << recent_message();
         EXPECT_EQ(tensors.output.elements_in_poison(), 0);
         EXPECT_TRUE(tensors.output.surroundings_intact());
-        EXPECT_TRUE(same_bits(tensors.output.load<float>(), run(c, layout)));
+        EXPECT_TRUE(same_bits(tensors.output.load_numbers(), run(c, layout)));
     }
 };
 
 TEST_F(AscendForward, SameBitsAsTheLibrary) {
-    const MsdaCase small = make_case(kSmall), encoder = make_case(crowded(kSmall));
-    for (const MsdaCase &c : {small, encoder}) {
-        for (const int index_bits : {32, 64}) {
-            for (const bool by_head : {false, true}) {
-                MsdaLayout layout;
-                layout.index_bits = index_bits;
-                layout.output_by_head = by_head;
-                expect_same_as_library(c, layout);
+    for (const Type type : {Type::kF32, Type::kF16, Type::kBf16}) {
+        const MsdaCase few = make_case(kSmall, type), encoder = make_case(crowded(kSmall), type);
+        for (const MsdaCase &c : {few, encoder}) {
+            for (const int index_bits : {32, 64}) {
+                for (const bool by_head : {false, true}) {
+                    MsdaLayout layout;
+                    layout.index_bits = index_bits;
+                    layout.output_by_head = by_head;
+                    expect_same_as_library(c, layout);
+                }
             }
         }
     }
-    const std::vector<float> output = run(small);
+    const MsdaCase small = make_case(kSmall);
+    const std::vector<double> output = run(small);
     EXPECT_TRUE(is_substantial(output));
     EXPECT_TRUE(matches_reference(small, output));
 }
@@ -58,7 +61,7 @@ TEST_F(AscendForward, ViewsWithStridesAndOffset) {
     EXPECT_EQ(run_to_end(aclnnMultiScaleDeformableAttnFunction, AclForward(tensors).prepare()), ACL_SUCCESS)
         << recent_message();
     EXPECT_TRUE(tensors.output.surroundings_intact());
-    EXPECT_TRUE(matches_reference(as_stored(make_case(kSmall), layout), tensors.output.load<float>()));
+    EXPECT_TRUE(matches_reference(as_stored(make_case(kSmall), layout), tensors.output.load_numbers()));
 }
 
 TEST_F(AscendForward, NothingToCompute) {
@@ -75,8 +78,8 @@ TEST_F(AscendForward, NothingToCompute) {
         EXPECT_EQ(prepared.workspace_bytes, 0u);
         ASSERT_EQ(aclnnMultiScaleDeformableAttnFunction(nullptr, 0, prepared.executor, nullptr), ACL_SUCCESS);
         ASSERT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
-        const std::vector<float> output = tensors.output.load<float>();
-        EXPECT_EQ(output, std::vector<float>(output.size(), 0.0f));
+        const std::vector<double> output = tensors.output.load_numbers();
+        EXPECT_EQ(output, std::vector<double>(output.size(), 0.0));
     }
 }
 
@@ -109,7 +112,7 @@ TEST_F(AscendForward, FloatBitsAsIndices) {
                     << recent_message();
                 EXPECT_EQ(tensors.output.elements_in_poison(), 0);
                 EXPECT_TRUE(tensors.output.surroundings_intact());
-                EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
+                EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
             }
         }
     }
@@ -118,23 +121,12 @@ TEST_F(AscendForward, FloatBitsAsIndices) {
 // What the published example of the forward operator sets up: one cell of ones, its size given as the bits of 1.0f, locations
 // 0. On a map so large a location of 0 is a quarter in its first cell.
 TEST_F(AscendForward, OneCellWithFloatBitsForASize) {
-    MsdaCase c{1,
-               1,
-               1,
-               8,
-               32,
-               1,
-               1,
-               std::vector<float>(8, 1.0f),
-               std::vector<float>(64, 0.0f),
-               std::vector<float>(32, 1.0f),
-               {0x3f800000, 0x3f800000},
-               {0}};
+    const MsdaCase c = one_cell_with_float_bits_for_a_size();
     MsdaLayout layout;
     layout.index_bits = 32;
     MsdaTensors tensors(c, layout);
     ASSERT_EQ(run_to_end(aclnnMultiScaleDeformableAttnFunction, AclForward(tensors).prepare()), ACL_SUCCESS);
-    EXPECT_EQ(tensors.output.load<float>(), std::vector<float>(256, 0.25f));
+    EXPECT_EQ(tensors.output.load_numbers(), std::vector<double>(256, 0.25));
 }
 
 // The indices count when the stream gets there, not when the call is prepared.
@@ -168,14 +160,14 @@ TEST_F(AscendForward, TensorsAreReadInTheOrderOfTheStream) {
                                ACL_MEMCPY_DEVICE_TO_HOST, stream),
               ACL_SUCCESS);
     ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS) << recent_message();
-    EXPECT_TRUE(matches_reference(c, output));
+    EXPECT_TRUE(matches_reference(c, std::vector<double>(output.begin(), output.end())));
     EXPECT_EQ(aclrtFree(workspace), ACL_SUCCESS);
     EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
 }
 
 TEST_F(AscendForward, ManyThreadsWithStreamsOfTheirOwn) {
     const MsdaCase c = make_case(crowded(kSmall));
-    const std::vector<float> expected = run(c);
+    const std::vector<double> expected = run(c);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; t++) {
         threads.emplace_back([&] {
@@ -190,7 +182,7 @@ TEST_F(AscendForward, ManyThreadsWithStreamsOfTheirOwn) {
                 ASSERT_EQ(aclnnMultiScaleDeformableAttnFunction(workspace.data(), p.workspace_bytes, p.executor, stream),
                           ACL_SUCCESS);
                 ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS) << recent_message();
-                ASSERT_TRUE(same_bits(tensors.output.load<float>(), expected));
+                ASSERT_TRUE(same_bits(tensors.output.load_numbers(), expected));
             }
             EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
             EXPECT_EQ(aclrtResetDevice(0), ACL_SUCCESS);
@@ -223,9 +215,9 @@ TEST_F(AscendForward, ARepeatableExecutorServesUntilItIsDestroyed) {
     ASSERT_EQ(p.status, ACL_SUCCESS);
     ASSERT_EQ(aclSetAclOpExecutorRepeatable(p.executor), ACL_SUCCESS);
     for (int i = 0; i < 3; i++) {
-        tensors.output.store(std::vector<float>(c.B * c.Q * c.M * c.D, -1.0f));
+        tensors.output.store_numbers(std::vector<double>(c.B * c.Q * c.M * c.D, -1));
         ASSERT_EQ(run_to_end(aclnnMultiScaleDeformableAttnFunction, p), ACL_SUCCESS);
-        EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
+        EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
     }
     EXPECT_EQ(aclDestroyAclOpExecutor(p.executor), ACL_SUCCESS);
     EXPECT_EQ(run_to_end(aclnnMultiScaleDeformableAttnFunction, p), kInvalid);
@@ -260,7 +252,7 @@ TEST_F(AscendForward, RefusedSecondPhasesRunNothingAndKeepTheExecutor) {
     EXPECT_TRUE(tensors.output.all_poison());
     EXPECT_EQ(second_phase(workspace.data(), p.workspace_bytes, p.executor, nullptr), ACL_SUCCESS);
     EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
-    EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
+    EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
 }
 
 }  // namespace

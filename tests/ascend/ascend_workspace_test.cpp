@@ -89,7 +89,7 @@ MsdaWorkload random_workload(Dice &dice) {
 std::vector<std::string> cpu_targets() {
     std::vector<std::string> targets;
     for (const Variant &variant : all_variants()) {
-        if (variant.op == "msda" && variant.pass == "forward" && variant.type == "f32" &&
+        if (variant.op == "msda" && variant.pass == "forward" && variant.type() == Type::kF32 &&
             availability_of(variant.target) == Availability::kYes) {
             targets.push_back(variant.target);
         }
@@ -175,7 +175,7 @@ TEST_F(AscendWorkspace, SecondPhasesAllocateNothing) {
     for (int64_t i = 0; i < calls && !HasFailure(); i++) {
         const uint32_t seed = first_seed + static_cast<uint32_t>(i);
         Dice dice(seed);
-        MsdaCase c = make_case(random_workload(dice), seed);
+        MsdaCase c = make_case(random_workload(dice), dice.any_of({Type::kF32, Type::kF16, Type::kBf16}), seed);
         if (dice.one_in(3)) {
             disturb_indices(dice, c);
         }
@@ -192,7 +192,7 @@ TEST_F(AscendWorkspace, SecondPhasesAllocateNothing) {
             run_counting(aclnnMultiScaleDeformableAttnFunction, AclForward(tensors).prepare(), dice);
             ASSERT_EQ(plain.call(), DEFORMKIT_OK);
             EXPECT_TRUE(tensors.output.surroundings_intact());
-            EXPECT_TRUE(same_bits(tensors.output.load<float>(), plain.output.load<float>()));
+            EXPECT_TRUE(same_bits(tensors.output.load_numbers(), plain.output.load_numbers()));
         } else {
             GradientLayout gradients;
             gradients.value = random_layout(dice, 4, false);
@@ -214,14 +214,14 @@ TEST_F(AscendWorkspace, HoldsWhatIsPacked) {
     MsdaTensors tensors(c, layout);
     const Prepared p = AclForward(tensors).prepare();
     ASSERT_EQ(p.status, ACL_SUCCESS);
-    const uint64_t packed_bytes = c.value.size() * sizeof(float);
+    const uint64_t packed_bytes = c.value.size() * size_of(c.type);
     EXPECT_GT(p.workspace_bytes, packed_bytes);
     GuardedBuffer workspace(p.workspace_bytes, Guard::kAfter);
     ASSERT_EQ(aclnnMultiScaleDeformableAttnFunction(workspace.data(), p.workspace_bytes, p.executor, nullptr), ACL_SUCCESS);
     ASSERT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
     const auto untouched = std::count(workspace.data(), workspace.data() + workspace.size(), GuardedBuffer::kPoison);
     EXPECT_LT(static_cast<uint64_t>(untouched), p.workspace_bytes - packed_bytes);
-    EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
+    EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
 }
 
 TEST_F(AscendWorkspace, TooLittleIsAnErrorAndNotAnAllocation) {
@@ -245,7 +245,7 @@ TEST_F(AscendWorkspace, TooLittleIsAnErrorAndNotAnAllocation) {
         const Workspace workspace(memory.data(), enough);
         msda_forward(call);
     }
-    EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
+    EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
 }
 
 // Blocks that leave in another order than they came, and the loops of a call without a workspace beside one with.

@@ -20,14 +20,14 @@ struct BackwardTensors {
 
     BackwardTensors(const MsdaCase &c, const MsdaLayout &layout = {}, const GradientLayout &gradients = {})
         : forward(c, layout),
-          grad_value(dtype_of<float>(), c.value_shape(), gradients.value),
-          grad_locations(dtype_of<float>(), c.locations_shape(), gradients.locations),
-          grad_weights(dtype_of<float>(), c.weights_shape(), gradients.weights) {
-        std::vector<float> grad_output(c.B * c.Q * c.M * c.D);
+          grad_value(dtype_of(c.type), c.value_shape(), gradients.value),
+          grad_locations(dtype_of(c.type), c.locations_shape(), gradients.locations),
+          grad_weights(dtype_of(c.type), c.weights_shape(), gradients.weights) {
+        std::vector<double> grad_output(c.B * c.Q * c.M * c.D);
         for (size_t i = 0; i < grad_output.size(); i++) {
-            grad_output[i] = 0.25f + static_cast<float>(i % 37) / 16 - static_cast<float>(i % 11) / 4;
+            grad_output[i] = 0.25 + static_cast<double>(i % 37) / 16 - static_cast<double>(i % 11) / 4;
         }
-        forward.output.store(grad_output);
+        forward.output.store_numbers(grad_output);
         forward.output.make_read_only();
     }
 
@@ -38,12 +38,12 @@ struct BackwardTensors {
     }
 
     /// All gradients one after the other. Fails the test if not all of them has been written, or something else has.
-    std::vector<float> gradients() const {
-        std::vector<float> all;
+    std::vector<double> gradients() const {
+        std::vector<double> all;
         for (const GuardedTensor *gradient : {&grad_value, &grad_locations, &grad_weights}) {
             EXPECT_EQ(gradient->elements_in_poison(), 0);
             EXPECT_TRUE(gradient->surroundings_intact());
-            const std::vector<float> values = gradient->load<float>();
+            const std::vector<double> values = gradient->load_numbers();
             all.insert(all.end(), values.begin(), values.end());
         }
         return all;

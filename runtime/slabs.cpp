@@ -1,0 +1,131 @@
+#include "slabs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "buffer.h"
+#include "dispatch.h"
+#include "layout.h"
+#include "parallel.h"
+#include "workspace.h"
+
+namespace deformkit {
+
+namespace {
+
+// Slabs to have at least, where there is enough to do: what keeps 64 cores busy.
+constexpr int64_t kSlabs = 64;
+// A further part costs a pass over its cells to clear them and one to add them up: it has to write to each several times.
+constexpr int64_t kWritesPerCell = 8;
+constexpr int64_t kMinSamplesPerSlab = 8192;
+constexpr int64_t kCellsPerTask = 256;
+
+// Kernels read cells in pairs: there are always two.
+constexpr int64_t kMinCells = 2;
+
+int64_t parts_of(const SlabProblem &n, int64_t groups, int64_t num_samples, int64_t num_keys) {
+    const int64_t slabs = std::max<int64_t>(1, n.batches * n.heads * groups), of_head = n.queries * num_samples;
+    return std::max<int64_t>(
+        1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab, of_head * 4 / (num_keys * kWritesPerCell)}));
+}
+
+}  // namespace
+
+ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n) {
+    ScratchVector<SlabGroup> groups;
+    groups.reserve(std::max<int64_t>(1, n.samples / points));
+    bool separate = !levels.careful;
+    for (int64_t s = 0; s < n.samples; s += points) {
+        const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
+        if (width > 0 && height > 0) {
+            groups.push_back({s, points, levels.rows[2 * levels.columns + s], width * height});
+        }
+    }
+    for (size_t i = 0; i < groups.size() && separate; i++) {
+        for (size_t j = 0; j < i; j++) {
+            separate &= groups[i].first_key + groups[i].num_keys <= groups[j].first_key ||
+                        groups[j].first_key + groups[j].num_keys <= groups[i].first_key;
+        }
+    }
+    if (!separate) {
+        groups.assign(1, {0, n.samples, 0, n.keys});
+    }
+    for (SlabGroup &group : groups) {
+        group.parts = parts_of(n, static_cast<int64_t>(groups.size()), group.num_samples, group.num_keys);
+    }
+    std::sort(groups.begin(), groups.end(), [](const SlabGroup &x, const SlabGroup &y) {
+        const int64_t of_x = x.num_samples * y.parts, of_y = y.num_samples * x.parts;
+        return of_x != of_y ? of_x > of_y : x.first_sample < y.first_sample;
+    });
+    return groups;
+}
+
+int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &n, int64_t batches, int64_t channels,
+                        DLDataType dtype, bool in_place) {
+    // A group of k keys has max(1, min(c, w / k)) parts, where c depends on the number of groups and w on its samples: at most
+    // min(c k, k + w) cells in all, and c more where it has but one key.
+    int64_t cells = 0;
+    const auto add = [&](int64_t groups, int64_t num_samples) {
+        const int64_t c = parts_of(n, 1, num_samples, 1), w = n.queries * num_samples * 4 / kWritesPerCell;
+        const int64_t all = std::min(n.keys * c, n.keys + groups * w) + groups * c;
+        cells = std::max(cells, in_place && c == 1 ? groups * kMinCells : all);
+    };
+    add(1, n.samples);
+    add(levels, points);
+    const int64_t cell_bytes = n.heads * round_up(channels, kChannelMultiple) * (dtype.bits == 64 ? 8 : 4);
+    return 2 * workspace_block(levels * sizeof(SlabGroup)) + batches * cells * cell_bytes + levels * workspace_block(1);
+}
+
+Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype) {
+    Slabs slabs;
+    Tensor &t = slabs.tensor;
+    t.name = "slabs";
+    t.dtype = {kDLFloat, static_cast<uint8_t>(dtype.bits == 64 ? 64 : 32), 1};
+    t.ndim = 5;
+    t.shape = {batches, group.parts, heads, std::max(group.num_keys, kMinCells), round_up(channels, kChannelMultiple)};
+    int64_t elements = 1;
+    for (int i = 4; i >= 0; i--) {
+        t.strides[i] = elements;
+        elements *= t.shape[i];
+    }
+    slabs.memory = Scratch(elements * t.element_bytes());
+    t.data = slabs.memory.data();
+    return slabs;
+}
+
+void clear_slab(const Tensor &slab) {
+    const int64_t bytes = slab.shape[1] * slab.element_bytes();
+    for (int64_t cell = 0; cell < slab.shape[0]; cell++) {
+        std::memset(slab.data + cell * slab.strides[0] * slab.element_bytes(), 0, bytes);
+    }
+}
+
+void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient) {
+    const Variant &variant = choose_variant("rows_reduce", gradient.dtype);
+    const int64_t chunks = divide_up(group.num_keys, kCellsPerTask);
+    parallel_for(static_cast<int>(gradient.shape[0] * chunks), [&](int task) {
+        const int64_t b = task / chunks, begin = task % chunks * kCellsPerTask;
+        const int64_t cells = std::min(kCellsPerTask, group.num_keys - begin);
+        Buffer input(slice(item(slabs.tensor, 0, b), 2, begin, cells));
+        Buffer output(slice(item(gradient, 0, b), 0, group.first_key + begin, cells));
+        void *args[] = {input.get(), output.get()};
+        run_kernel(variant, args, {});
+    });
+}
+
+void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient) {
+    std::sort(groups.begin(), groups.end(), [](const auto &x, const auto &y) { return x.first_key < y.first_key; });
+    int64_t covered = 0;
+    const auto clear = [&](int64_t begin, int64_t end) {
+        if (begin < end) {
+            fill_zero(slice(gradient, 1, begin, end - begin));
+        }
+    };
+    for (const SlabGroup &group : groups) {
+        clear(covered, group.first_key);
+        covered = group.first_key + group.num_keys;
+    }
+    clear(covered, gradient.shape[1]);
+}
+
+}  // namespace deformkit

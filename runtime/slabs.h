@@ -1,0 +1,54 @@
+// How the gradient of a feature map is divided among threads.
+//
+// Scattering into the same cells from several threads would need atomics, and their order would show in the bits. Instead each
+// task owns a slab: the cells of a group of levels, for one batch item and head, and for a part of the queries. Where a group
+// has several parts, these are summed in order when all are done. The division depends on shapes alone.
+#pragma once
+
+#include <cstdint>
+
+#include "levels.h"
+#include "memory.h"
+#include "tensor.h"
+
+namespace deformkit {
+
+/// Samples that fall into the same range of keys.
+struct SlabGroup {
+    int64_t first_sample, num_samples;  ///< of those of a query and head
+    int64_t first_key, num_keys;
+    int64_t parts = 1;  ///< of the queries
+};
+
+/// What a plan depends on, beside the levels.
+struct SlabProblem {
+    int64_t batches, heads, queries, samples, keys;
+};
+
+/// One group per level of `points` samples; one group for all where levels share keys or reach outside. Levels without cells
+/// have none. Those with most to do come first.
+ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &problem);
+
+/// The slabs of a group: [batches, parts, heads, cells, channels] in the type of arithmetic.
+struct Slabs {
+    Tensor tensor;
+    Scratch memory;
+};
+
+Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype);
+
+/// Sets a slab [cells, channels] to zero.
+void clear_slab(const Tensor &slab);
+
+/// Sums the parts of each batch item's slabs into gradient [batches, K, heads, D].
+void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient);
+
+/// Keys that no group covers have gradient zero.
+void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient);
+
+/// The most that plan_slabs, allocate_slabs for `batches` items of all groups, and clear_gaps take of a workspace, whatever the
+/// levels. `in_place`: groups of one part and more than one key go without a slab.
+int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &problem, int64_t batches, int64_t channels,
+                        DLDataType dtype, bool in_place);
+
+}  // namespace deformkit
