@@ -31,6 +31,7 @@ Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 
 /// One item along `axis`, without that axis.
 Tensor item(const Tensor &tensor, int axis, int64_t i);
+
 /// Channels two by two, as 32 bits: what kernels for bfloat16 take where they work on pairs. Wants an even number of dense
 /// channels and even strides.
 bool can_be_pairs(const Tensor &tensor);
@@ -41,8 +42,13 @@ Tensor join_samples(const Tensor &tensor);
 /// Whether that can be had in place, samples beside each other as kernels want them.
 bool samples_joinable(const Tensor &tensor, const Variant &variant);
 
+/// Whether kernels can write rows of channels where they are.
+bool rows_writable(const Tensor &tensor, const Variant &variant);
+
 /// A tensor that kernels can use: the caller's memory where that will do, scratch memory otherwise.
 OwnedTensor joined_input(const Tensor &tensor, const Variant &variant);
+/// What that takes of a workspace, as JoinedOutput does.
+int64_t joined_workspace(const Tensor &tensor, const Variant &variant);
 /// The same to write to; finish() brings the result to where it belongs.
 class JoinedOutput {
 public:

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "layout.h"
+#include "workspace.h"
 
 namespace deformkit {
 
@@ -79,8 +80,16 @@ Tensor table_tensor(LevelTable &levels) {
     return table;
 }
 
+int64_t level_table_workspace(const MsdaInputs &a) {
+    return workspace_block(3 * a.M * a.samples() * sizeof(int32_t));
+}
+
+bool keys_may_be_dropped(const MsdaInputs &a) {
+    return (a.K - 1) * std::abs(a.value.strides[1]) >= INT32_MAX;
+}
+
 int64_t drop_unused_keys(MsdaInputs &a, LevelTable &levels) {
-    if (levels.careful || (a.K - 1) * std::abs(a.value.strides[1]) < INT32_MAX) {
+    if (levels.careful || !keys_may_be_dropped(a)) {
         return 0;
     }
     int64_t begin = a.K, end = 0;
@@ -115,14 +124,39 @@ int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor 
     return fits ? std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, a.B) : 1;
 }
 
+int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others) {
+    return keys_may_be_dropped(a) ? a.B : batches_at_once(a, others);
+}
+
+namespace {
+
+/// Whether value, some batch items of it, can be read where it is.
+bool value_readable(const MsdaInputs &a, const Tensor &value, const Variant &variant, int64_t channel_multiple) {
+    return dense(value, 3) && a.D % channel_multiple == 0 && a.K >= 2 && addressable(value, variant) && value.strides[1] >= 0 &&
+           !keys_may_be_dropped(a);
+}
+
+}  // namespace
+
+int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count, int64_t channel_multiple) {
+    if (!pack && value_readable(a, slice(a.value, 0, 0, count), variant, channel_multiple)) {
+        return 0;
+    }
+    const int64_t D = round_up(a.D, channel_multiple);
+    const int64_t cell_bytes = a.M * D * a.value.element_bytes();
+    const int64_t packed = count * std::max<int64_t>(a.K, 2) * cell_bytes;
+    // Fewer keys let batches_at_once() take more items, to kMaxPackedBytes before channels are filled up.
+    const int64_t most =
+        std::max(kMaxPackedBytes * divide_up(D, std::max<int64_t>(a.D, 1)), std::max<int64_t>(a.K, 2) * cell_bytes);
+    return workspace_block(keys_may_be_dropped(a) ? std::min(packed, most) : packed);
+}
+
 MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
                         int64_t channel_multiple) {
     const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, channel_multiple);
     MsdaValue value;
     value.tensor = slice(a.value, 0, first, count);
-    const int64_t step = value.tensor.strides[1];
-    if (pack || !dense(value.tensor, 3) || a.D != D || a.K != K || !addressable(value.tensor, variant) || step < 0 ||
-        (K - 1) * step >= INT32_MAX) {
+    if (pack || !value_readable(a, value.tensor, variant, channel_multiple)) {
         value.packed = allocate_like(value.tensor, {0, 2, 1, 3}, {count, K, a.M, D});
         copy_elements(value.tensor, value.packed.tensor);
         value.tensor = value.packed.tensor;
