@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "blocks.h"
 #include "buffer.h"
 #include "dispatch.h"
 #include "error.h"
@@ -16,6 +17,8 @@ namespace {
 // Less than about 20 us of work is not worth waking a thread for.
 constexpr int64_t kMinSamplesPerTask = 4096;
 constexpr int64_t kMaxQueryTile = 1024;
+// Queries in a block, head by head.
+constexpr int64_t kBlock = 64;
 
 /// Which kernel runs, and what it wants.
 struct Traversal {
@@ -33,15 +36,18 @@ struct Traversal {
     }
     /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
     int64_t query_tile(const MsdaInputs &a, int64_t count) const {
-        const int64_t per_thread = head_major != nullptr ? 4 : 1;
-        const int64_t tiles = divide_up(num_threads() * per_thread, count);
+        if (head_major != nullptr) {
+            return kBlock;
+        }
+        const int64_t tiles = divide_up(num_threads(), count);
         const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
         return std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile));
     }
 };
 
-void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, const Tensor &table, bool careful,
-                     int64_t first, int64_t count) {
+void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, LevelTable &levels, int64_t first,
+                     int64_t count) {
+    const Tensor table = table_tensor(levels);
     const Traversal how(variant, a);
     MsdaValue value = prepare_value(a, variant, how.head_major != nullptr, first, count, how.channel_multiple());
     if (how.pairs) {
@@ -57,21 +63,40 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
         packed_output = allocate_like(output);
     }
     const Tensor &written = copy_output ? packed_output.tensor : output;
-    int32_t query_tile = static_cast<int32_t>(how.query_tile(a, count));
 
-    Buffer value_buffer(value.tensor), table_buffer(table), locations_buffer(locations.tensor), weights_buffer(weights.tensor);
-    Buffer output_buffer(how.pairs ? as_pairs(written) : written);
-    int32_t num_keys = value.num_keys, key_step = 1;
-    if (!variant.gpu) {
-        key_step = value.key_step;
-        value_buffer.flatten_keys(2);
-    }
+    bool careful = levels.careful;
+    int32_t num_keys = value.num_keys, key_step = variant.gpu ? 1 : value.key_step;
     int32_t num_samples = static_cast<int32_t>(a.samples());
-    void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
-                    &num_keys,          &key_step,          &num_samples,           &careful,
-                    &query_tile,        output_buffer.get()};
-    run_kernel(how.head_major != nullptr ? *how.head_major : variant, args,
-               {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
+    const auto run = [&](const Variant &kernel, int64_t query_tile, const Tensor &cells, const Tensor &at, const Tensor &by,
+                         const Tensor &result) {
+        int32_t tile = static_cast<int32_t>(query_tile);
+        Buffer value_buffer(cells), table_buffer(table), locations_buffer(at), weights_buffer(by), output_buffer(result);
+        if (!kernel.gpu) {
+            value_buffer.flatten_keys(2);
+        }
+        void *args[] = {value_buffer.get(),   table_buffer.get(), locations_buffer.get(),
+                        weights_buffer.get(), &num_keys,          &key_step,
+                        &num_samples,         &careful,           &tile,
+                        output_buffer.get()};
+        run_kernel(kernel, args,
+                   {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
+    };
+    const Tensor result = how.pairs ? as_pairs(written) : written;
+    if (how.head_major != nullptr) {
+        // A call for each block: its rows stand where batch items do, and all of them read the same value.
+        const auto blocks = make_blocks(levels, a.samples(), a.Q, a.K, kBlock);
+        const int64_t num_blocks = static_cast<int64_t>(blocks.size());
+        parallel_for(static_cast<int>(count * num_blocks), [&](int task) {
+            const int64_t b = task / num_blocks;
+            const Block &block = blocks[task % num_blocks];
+            const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
+            Tensor cells = slice(value.tensor, 0, b, block.height);
+            cells.strides[0] = 0;
+            run(*how.head_major, block.width, cells, part(locations.tensor), part(weights.tensor), part(result));
+        });
+    } else {
+        run(variant, how.query_tile(a, count), value.tensor, locations.tensor, weights.tensor, result);
+    }
     if (copy_output) {
         copy_elements(packed_output.tensor, output);
     }
@@ -102,7 +127,7 @@ WorkspaceSize msda_forward_workspace(const MsdaForwardCall &call) {
     const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes(), D = round_up(a.D, 2 * kChannelMultiple);
     WorkspaceSize size;
     size.lanes = num_threads();
-    size.call_bytes = level_table_workspace(a) +
+    size.call_bytes = level_table_workspace(a) + (how.head_major != nullptr ? blocks_workspace(a.samples(), a.Q, kBlock) : 0) +
                       value_workspace(a, variant, how.head_major != nullptr, count, how.channel_multiple()) +
                       joined_workspace(slice(a.sampling_locations, 0, 0, count), variant) +
                       joined_workspace(slice(a.attention_weights, 0, 0, count), variant);
@@ -132,10 +157,9 @@ void msda_forward(MsdaForwardCall call) {
     }
     LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
     drop_unused_keys(a, levels);
-    const Tensor table = table_tensor(levels);
     const int64_t step = batches_at_once(a, {&output});
     for (int64_t first = 0; first < a.B; first += step) {
-        forward_batches(variant, a, output, table, levels.careful, first, std::min(step, a.B - first));
+        forward_batches(variant, a, output, levels, first, std::min(step, a.B - first));
     }
     set_last_variant(variant.name);
 }

@@ -18,8 +18,8 @@ extern "C" {
  *   gradOutput                  [bs, num_queries, num_heads * channels] or [bs, num_queries, num_heads, channels]
  *
  * All but the indices ACL_FLOAT, ACL_FLOAT16 or ACL_BF16, all of them the same. Any strides; an output must not overlap itself
- * or another tensor. channels a multiple of 8 and at most 256, num_queries below 500000, num_levels, num_heads and num_points at
- * most 16.
+ * or another tensor. channels a multiple of 8 and at most 256, num_queries below 500000, num_levels, num_heads and num_points
+ * at most 16.
  *
  * 0, or 161001: an argument, or the data of a tensor that is not empty, is NULL; 161002: a type, shape or size other than the
  * above. What the tensors hold is not looked at before the second phase runs. */
@@ -28,9 +28,10 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspa
     const aclTensor *attnWeight, const aclTensor *gradOutput, aclTensor *gradValue, aclTensor *gradLocation,
     aclTensor *gradAttnWeight, uint64_t *workspaceSize, aclOpExecutor **executor);
 
-/* Second phase: puts the call in the stream's queue and returns; nothing is allocated, now or then. The workspace is in use, and
- * the tensors' memory is, until the stream has been synchronised. 161001 or 161002 for a workspace that is NULL or too small, or
- * an executor that is not from the first phase of this operator or was used before: nothing is run, and a good executor keeps. */
+/* Second phase: puts the call in the stream's queue and returns; nothing is allocated, now or then. The workspace is in use,
+ * and the tensors' memory is, until the stream has been synchronised. 161001 or 161002 for a workspace that is NULL or too
+ * small, or an executor that is not from the first phase of this operator or was used before: nothing is run, and a good
+ * executor keeps. */
 ACL_FUNC_VISIBILITY aclnnStatus aclnnMultiScaleDeformableAttentionGrad(void *workspace, uint64_t workspaceSize,
                                                                        aclOpExecutor *executor, aclrtStream stream);
 
