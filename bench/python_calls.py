@@ -12,7 +12,7 @@ import numpy as np
 import deformkit
 
 
-def best(call, calls=1000, rounds=50):
+def best(call, calls=50, rounds=2000):
     """The best average of a round: what a call takes when nothing gets in its way."""
     found = float("inf")
     for _ in range(rounds):
