@@ -51,6 +51,31 @@ CellPair cell_pair(const BilinearTap &tap, int j, const Expr &first_key, const E
     return pair;
 }
 
+SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, const Expr &careful, const Expr &spare_key) {
+    const Type type = tap.ax.type();
+    const Expr half = make_const(type, 0.5);
+    const auto share = [&](const Expr &on0, const Expr &on1, const Expr &fraction, Expr weight[2]) {
+        weight[0] = select(on0 && on1, 1 - fraction, half * select(on0, 1 - fraction, fraction));
+        weight[1] = select(on0 && on1, fraction, half * select(on0, 1 - fraction, fraction));
+    };
+    Expr across[2], down[2];
+    share(tap.has_column(0), tap.has_column(1), tap.ax, across);
+    share(tap.has_row(0), tap.has_row(1), tap.ay, down);
+    const Expr columns[2] = {max(tap.column, 0), min(tap.column + 1, tap.width - 1)};
+    const Expr rows[2] = {max(tap.row, 0), min(tap.row + 1, tap.height - 1)};
+
+    SharedCorners corners;
+    for (int c = 0; c < 4; c++) {
+        const int j = c / 2, i = c % 2;
+        const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(rows[j]) * tap.width + columns[i];
+        const Expr is_cell = wide >= 0 && wide < spare_key && tap.width > 0;
+        corners.key[c] = select(careful, select(is_cell, cast<int32_t>(wide), spare_key), first_key + rows[j] * tap.width + columns[i]);
+        corners.weight[c] = across[i] * down[j];
+        corners.counts[c] = tap.has_column(i) && tap.has_row(j) && (!careful || is_cell);
+    }
+    return corners;
+}
+
 Expr ordered_add(const Expr &a, const Expr &b) {
     return Internal::Call::make(a.type(), Internal::Call::strict_add, {a, b}, Internal::Call::PureIntrinsic);
 }

@@ -43,6 +43,19 @@ struct CellPair {
 /// cell, the corner that remains has moved to the other half; weights of corners off the map are zero in any case.
 CellPair cell_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys);
 
+/// The four corners of a sample that is inside, c = 2 * j + i for (row + j, column + i), each in a cell of the map: a corner off
+/// the map stands on its neighbour on the map, and the two share that one's weight. So NaN and infinities reach what they should
+/// and nothing else, without a second look at any cell.
+struct SharedCorners {
+    Halide::Expr key[4], weight[4];
+    Halide::Expr counts[4];  ///< the corner itself is a cell
+};
+
+/// With `careful` the map may be empty or reach outside the tensor, whatever its size and first key: corners that are no cells
+/// get the key `spare_key`, of a cell that the caller keeps for them.
+SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &careful,
+                             const Halide::Expr &spare_key);
+
 /// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per
 /// term: reassociated, the chain of four dependent multiply-adds per sample is what a sum takes.
 Halide::Expr ordered_add(const Halide::Expr &a, const Halide::Expr &b);

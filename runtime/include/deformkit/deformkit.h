@@ -59,6 +59,26 @@ DEFORMKIT_API deformkit_status deformkit_msda_forward(const DLTensor *value, con
                                                       const DLTensor *level_start_index, const DLTensor *sampling_locations,
                                                       const DLTensor *attention_weights, DLTensor *output);
 
+/* Deformable aggregation (Sparse4D, Lin et al. 2022), forward. Cell (row r, column c) of scale s of camera n is row
+ * scale_start_index[n, s] + r * W + c of feature_maps.
+ *
+ *   feature_maps       [B, num_feat, C]                        float32, float16, bfloat16 or float64
+ *   spatial_shape      [cameras, scales, 2]                    int32 or int64   (H, W) of each map
+ *   scale_start_index  [cameras, scales]                       int32 or int64   row of each map's first cell
+ *   sample_locations   [B, anchors, points, cameras, 2]        as feature_maps  (x, y), normalised to [0, 1]
+ *   weights            [B, anchors, points, cameras, scales, groups]  as feature_maps; groups must divide C
+ *   output             [B, anchors, C]                         as feature_maps
+ *
+ * output[b, a, c] = sum over points, cameras, scales of weights[..., c / (C / groups)] * (bilinear sample of channel c).
+ * A location takes part where 0 < x < 1 and 0 < y < 1, and is skipped for every scale elsewhere, NaN and infinities included.
+ * Sampling and cells outside feature_maps are as for deformkit_msda_forward; a map with H * W = 0 is skipped. B = 0 or no anchors
+ * gives an empty output; no cells, points, cameras or scales gives zeros. */
+DEFORMKIT_API deformkit_status deformkit_deformable_aggregation_forward(const DLTensor *feature_maps,
+                                                                        const DLTensor *spatial_shape,
+                                                                        const DLTensor *scale_start_index,
+                                                                        const DLTensor *sample_locations,
+                                                                        const DLTensor *weights, DLTensor *output);
+
 /* This thread's last failure, in words: never NULL, empty if nothing has failed yet. Valid until this thread's next failure. */
 DEFORMKIT_API const char *deformkit_last_error(void);
 

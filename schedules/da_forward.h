@@ -1,0 +1,18 @@
+#pragma once
+
+#include "../generators/da_forward.h"
+
+namespace deformkit {
+
+struct DaForwardCpuKnobs {
+    int lanes;    ///< of a vector register, in the type of arithmetic
+    int vectors;  ///< accumulators that the registers hold beside the taps
+    Halide::Expr channels_per_group;
+    Halide::Expr anchor_tile;  ///< anchors per task
+    Halide::Expr part_tile;    ///< anchors' parts per task within
+    Halide::Expr careful;
+};
+
+void schedule_da_forward_cpu(DaForward &f, Halide::Func output, const DaForwardCpuKnobs &knobs);
+
+}  // namespace deformkit
