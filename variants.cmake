@@ -12,7 +12,15 @@ deformkit_target(opencl HALIDE x86-64-linux-sse41-opencl LANES 4 CPU_FEATURES ss
 # Variants: operator, pass, storage type, targets, best first. Dispatch takes the first target that this machine supports; GPU
 # targets are taken only when asked for, since the tensors are in host memory.
 deformkit_variants(msda forward f32 TARGETS avx512 avx2 sse41 opencl)
+deformkit_variants(msda forward f16 TARGETS avx512 avx2 sse41)
+deformkit_variants(msda forward bf16 TARGETS avx512 avx2 sse41)
+deformkit_variants(msda forward f64 TARGETS avx512 avx2 sse41)
 deformkit_variants(da forward f32 TARGETS avx512 avx2 sse41)
+deformkit_variants(da forward f16 TARGETS avx512 avx2 sse41)
+deformkit_variants(da forward bf16 TARGETS avx512 avx2 sse41)
+deformkit_variants(da forward f64 TARGETS avx512 avx2 sse41)
 # The same operator in another traversal of the same data: the runtime runs it in place of `forward` of the same target where that
 # pays. No row of its own: chosen and named together with the row that it stands in for.
 deformkit_variants(msda forward_head_major f32 TARGETS avx512 avx2 sse41 COMPANION)
+deformkit_variants(msda forward_head_major f16 TARGETS avx512 avx2 COMPANION)
+deformkit_variants(msda forward_head_major bf16 TARGETS avx512 avx2 sse41 COMPANION)

@@ -1,6 +1,7 @@
 #include "../schedules/da_forward.h"
 #include "buffers.h"
 #include "da_forward.h"
+#include "storage.h"
 
 namespace {
 
@@ -53,7 +54,7 @@ public:
         in.max_position = feature_maps.dim(1).extent() - 1;
         in.careful = careful;
         deformkit::DaForward algorithm(in);
-        output(algorithm.c, algorithm.a, algorithm.b) = cast(output.type(), algorithm.total(algorithm.c, algorithm.a, algorithm.b));
+        output(algorithm.c, algorithm.a, algorithm.b) = deformkit::round_to_storage(storage_type, algorithm.total(algorithm.c, algorithm.a, algorithm.b));
 
         deformkit::dense_from_zero(feature_maps);
         deformkit::dense_from_zero(map_table);

@@ -1,6 +1,7 @@
 #include "../schedules/msda_forward.h"
 #include "buffers.h"
 #include "msda_forward.h"
+#include "storage.h"
 
 namespace {
 
@@ -54,7 +55,8 @@ public:
         const bool gpu = this->get_target().has_gpu_feature();
         in.fused = gpu || this->get_target().has_feature(Target::FMA);
         deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu, traversal == deformkit::Traversal::kGrouped);
-        output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) = cast(output.type(), algorithm.result);
+        output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) =
+            deformkit::round_to_storage(storage_type, algorithm.result);
 
         deformkit::dense_from_zero(value);
         deformkit::dense_from_zero(level_table);
@@ -69,7 +71,9 @@ public:
             deformkit::schedule_msda_forward_gpu(algorithm, output);
         } else {
             value.dim(2).set_stride(1);
-            const deformkit::MsdaForwardCpuKnobs knobs{lanes, traversal, query_tile, num_samples};
+            const int compute_lanes = lanes * 32 / deformkit::compute_type(storage_type).bits();
+            const bool common = deformkit::compute_type(storage_type).bits() == 32;
+            const deformkit::MsdaForwardCpuKnobs knobs{compute_lanes, traversal, query_tile, num_samples, common};
             deformkit::schedule_msda_forward_cpu(algorithm, output, knobs);
         }
     }

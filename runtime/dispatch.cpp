@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "cpu_features.h"
 #include "deformkit_variants.h"
 #include "error.h"
 #include "log.h"

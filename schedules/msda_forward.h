@@ -11,10 +11,11 @@ enum class Traversal {
 };
 
 struct MsdaForwardCpuKnobs {
-    int lanes;  ///< float32 lanes of a vector register
+    int lanes;  ///< of the type of arithmetic in a vector register
     Traversal traversal;
     Halide::Expr query_tile;  ///< queries per task
     Halide::Expr num_samples;
+    bool specialize_common_sizes;  ///< more code and time to compile for more speed
 };
 
 void schedule_msda_forward_cpu(MsdaForward &f, Halide::Func output, const MsdaForwardCpuKnobs &knobs);

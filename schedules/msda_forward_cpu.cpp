@@ -81,6 +81,9 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
     // Channels and samples of common models: loops over vectors and groups unroll and tails vanish. Each specialisation is one
     // more copy of everything above, and beyond about a dozen of them lowering takes minutes.
     const std::pair<int, int> common[] = {{32, 16}, {32, 12}, {32, 32}, {16, 2}, {64, 16}};
+    if (!knobs.specialize_common_sizes) {
+        return;
+    }
     for (const auto &[channels, samples] : common) {
         output.specialize(D == channels && S == samples);
     }

@@ -1,0 +1,14 @@
+// CPU features that not every compiler's __builtin_cpu_supports has a name for; the generated deformkit_targets.inc asks here.
+#pragma once
+
+#include <cpuid.h>
+
+namespace deformkit {
+
+/// Conversions of float16. The registers that they work on are enabled by the system together with AVX.
+inline bool cpu_supports_f16c() {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return __builtin_cpu_supports("avx") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+}  // namespace deformkit
