@@ -44,15 +44,16 @@ struct CellPair {
 CellPair cell_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys);
 
 /// The four corners of a sample that is inside, c = 2 * j + i for (row + j, column + i), each in a cell of the map: a corner off
-/// the map stands on its neighbour on the map, and the two share that one's weight. So NaN and infinities reach what they should
-/// and nothing else, without a second look at any cell.
+/// the map stands on its neighbour on the map, and the two share what that one counts for. So NaN and infinities in cells reach
+/// what they should and nothing else, without a second look at any cell.
 struct SharedCorners {
-    Halide::Expr key[4], weight[4];
-    Halide::Expr counts[4];  ///< the corner itself is a cell
+    Halide::Expr key[4];
+    Halide::Expr weight[4];          ///< of the bilinear sample
+    Halide::Expr across[4], down[4]; ///< of its derivatives by x and y, in cells
 };
 
 /// With `careful` the map may be empty or reach outside the tensor, whatever its size and first key: corners that are no cells
-/// get the key `spare_key`, of a cell that the caller keeps for them.
+/// get the key `spare_key`, of a cell of zeros that the caller keeps for them.
 SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &careful,
                              const Halide::Expr &spare_key);
 
