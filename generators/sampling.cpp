@@ -51,6 +51,27 @@ CellPair cell_pair(const BilinearTap &tap, int j, const Expr &first_key, const E
     return pair;
 }
 
+CheckedPair checked_pair(const BilinearTap &tap, int j, const Expr &first_key, const Expr &num_keys, const Expr &careful) {
+    const Expr wanted = first_key + (tap.row + j) * tap.width + tap.column;
+    const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(tap.row + j) * tap.width + tap.column;
+    const Expr clamped = cast<int32_t>(max(min(wide, cast<int64_t>(num_keys - 2)), cast<int64_t>(0)));
+    CheckedPair pair;
+    pair.key = select(careful, clamped, max(min(wanted, num_keys - 2), 0));
+    const Expr far = cast<int32_t>(clamp(wide - clamped, cast<int64_t>(-2), cast<int64_t>(2)));
+    pair.shift = select(careful, far, wanted - pair.key);
+    return pair;
+}
+
+Expr CheckedPair::half(int i, const Expr corner[2]) const {
+    const Expr zero = make_zero(corner[0].type());
+    return select(shift == 0, corner[i], select(shift == (i == 0 ? -1 : 1), corner[1 - i], zero));
+}
+
+Expr CheckedPair::corner(int i, const Expr half[2]) const {
+    const Expr zero = make_zero(half[0].type());
+    return select(shift == 0, half[i], select(shift == (i == 0 ? 1 : -1), half[1 - i], zero));
+}
+
 SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, const Expr &careful, const Expr &spare_key) {
     const Type type = tap.ax.type();
     const Expr half = make_const(type, 0.5), one = make_const(type, 1);
@@ -84,12 +105,18 @@ Expr ordered_add(const Expr &a, const Expr &b) {
     return Internal::Call::make(a.type(), Internal::Call::strict_add, {a, b}, Internal::Call::PureIntrinsic);
 }
 
+Expr magnitude_bits(const Expr &value) {
+    const Type bits = UInt(value.type().bits());
+    return reinterpret(bits, value) << make_const(bits, 1);
+}
+
+Expr non_finite_bits(Type type) {
+    return type.bits() == 64 ? make_const(UInt(64), UINT64_C(0xffe0000000000000)) : make_const(UInt(32), 0xff000000u);
+}
+
 Expr is_nan_bits(const Expr &value) {
     // Without its sign bit, a NaN is the only number above infinity.
-    if (value.type().bits() == 64) {
-        return (reinterpret<uint64_t>(value) << cast<uint64_t>(1)) > make_const(UInt(64), UINT64_C(0xffe0000000000000));
-    }
-    return (reinterpret<uint32_t>(value) << cast<uint32_t>(1)) > make_const(UInt(32), 0xff000000u);
+    return magnitude_bits(value) > non_finite_bits(value.type());
 }
 
 }  // namespace deformkit

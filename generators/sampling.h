@@ -43,6 +43,21 @@ struct CellPair {
 /// cell, the corner that remains has moved to the other half; weights of corners off the map are zero in any case.
 CellPair cell_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys);
 
+/// The pair of a level that may reach outside the tensor: cell_pair for passes that have no other check of keys.
+/// Corner i lies in half i + shift, and is no cell of the tensor where that is neither half.
+struct CheckedPair {
+    Halide::Expr key, shift;
+
+    /// What half i takes of two numbers, one for each corner; and what corner i takes of two numbers, one for each half. Zero
+    /// where there is none.
+    Halide::Expr half(int i, const Halide::Expr corner[2]) const;
+    Halide::Expr corner(int i, const Halide::Expr half[2]) const;
+};
+
+/// With `careful`, keys are computed in 64 bits: any size and first key of the level will do.
+CheckedPair checked_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys,
+                         const Halide::Expr &careful);
+
 /// The four corners of a sample that is inside, c = 2 * j + i for (row + j, column + i), each in a cell of the map: a corner off
 /// the map stands on its neighbour on the map, and the two share what that one counts for. So NaN and infinities in cells reach
 /// what they should and nothing else, without a second look at any cell.
@@ -60,6 +75,11 @@ SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_k
 /// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per
 /// term: reassociated, the chain of four dependent multiply-adds per sample is what a sum takes.
 Halide::Expr ordered_add(const Halide::Expr &a, const Halide::Expr &b);
+
+/// The bits of `value` without its sign, as an unsigned integer: in the order of magnitudes. NaN and infinity are what lies
+/// at or above non_finite_bits.
+Halide::Expr magnitude_bits(const Halide::Expr &value);
+Halide::Expr non_finite_bits(Halide::Type type);
 
 /// True where any bit pattern of `value` is a NaN. Decided on integers: the compiler may assume that sums are never NaN.
 Halide::Expr is_nan_bits(const Halide::Expr &value);

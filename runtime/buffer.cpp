@@ -12,6 +12,7 @@ Buffer::Buffer(const Tensor &tensor) {
     buffer_.dimensions = tensor.ndim;
     buffer_.dim = dimensions_;
     buffer_.type.code = tensor.dtype.code == kDLInt      ? halide_type_int
+                        : tensor.dtype.code == kDLUInt   ? halide_type_uint
                         : tensor.dtype.code == kDLBfloat ? halide_type_bfloat
                                                          : halide_type_float;
     buffer_.type.bits = tensor.dtype.bits;
@@ -30,11 +31,8 @@ Buffer::Buffer(const Tensor &tensor) {
     }
 }
 
-void Buffer::set_axis(int i, int64_t extent, int64_t stride) {
-    if (extent > std::numeric_limits<int32_t>::max() || std::abs(stride) > std::numeric_limits<int32_t>::max()) {
-        throw Failure(DEFORMKIT_NO_VARIANT, "value: expected less than 2^31 elements in a batch item");
-    }
-    dimensions_[i] = halide_dimension_t(0, static_cast<int32_t>(extent), static_cast<int32_t>(stride));
+void Buffer::flatten_keys(int i) {
+    dimensions_[i] = halide_dimension_t(0, (dimensions_[i].extent - 1) * dimensions_[i].stride + 1, 1);
 }
 
 bool fits_buffer(const Tensor &tensor) {

@@ -15,8 +15,9 @@ public:
     Buffer &operator=(const Buffer &) = delete;
 
     halide_buffer_t *get() { return &buffer_; }
-    /// Gives axis `i` (in Halide's order) an extent and a stride other than the tensor's, for memory known to be there.
-    void set_axis(int i, int64_t extent, int64_t stride);
+    /// Replaces axis `i` (in Halide's order) by one of stride 1 over the same memory: CPU kernels address cells by their
+    /// distance in elements.
+    void flatten_keys(int i);
 
 private:
     halide_buffer_t buffer_{};

@@ -1,7 +1,9 @@
 // The thread pool: Halide's, shared by kernels and by the copies around them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <type_traits>
 
 namespace deformkit {
@@ -9,7 +11,7 @@ namespace deformkit {
 /// Threads that a parallel loop may use now.
 int num_threads();
 
-/// Runs task(i) for 0 <= i < count. Tasks must not throw.
+/// Runs task(i) for 0 <= i < count. If tasks throw, one of their exceptions comes out when all have ended.
 template <typename Task>
 void parallel_for(int count, Task &&task);
 
@@ -25,13 +27,28 @@ void parallel_for(int count, int (*task)(void *context, int i, uint8_t *closure)
 
 template <typename Task>
 void parallel_for(int count, Task &&task) {
+    struct Loop {
+        std::remove_reference_t<Task> &task;
+        std::atomic<bool> failed{false};
+        std::exception_ptr failure{};
+    } loop{task};
     detail::parallel_for(
         count,
         [](void *, int i, uint8_t *closure) {
-            (*reinterpret_cast<std::remove_reference_t<Task> *>(closure))(i);
+            Loop &loop = *reinterpret_cast<Loop *>(closure);
+            try {
+                loop.task(i);
+            } catch (...) {
+                if (!loop.failed.exchange(true)) {
+                    loop.failure = std::current_exception();
+                }
+            }
             return 0;
         },
-        reinterpret_cast<uint8_t *>(&task));
+        reinterpret_cast<uint8_t *>(&loop));
+    if (loop.failure) {
+        std::rethrow_exception(loop.failure);
+    }
 }
 
 }  // namespace deformkit

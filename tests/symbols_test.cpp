@@ -18,8 +18,9 @@ TEST(Symbols, OnlyTheInterfaceIsExported) {
         EXPECT_EQ(name.rfind("deformkit_", 0), 0u) << name << " is exported";
         names.insert(name);
     }
-    const std::set<std::string> expected = {"deformkit_last_error",      "deformkit_last_variant", "deformkit_msda_forward",
-                                            "deformkit_set_num_threads", "deformkit_set_target",   "deformkit_version"};
+    const std::set<std::string> expected = {"deformkit_last_error",   "deformkit_last_variant",    "deformkit_msda_backward",
+                                            "deformkit_msda_forward", "deformkit_set_num_threads", "deformkit_set_target",
+                                            "deformkit_version"};
     EXPECT_EQ(names, expected);
 }
 

@@ -59,6 +59,27 @@ DEFORMKIT_API deformkit_status deformkit_msda_forward(const DLTensor *value, con
                                                       const DLTensor *level_start_index, const DLTensor *sampling_locations,
                                                       const DLTensor *attention_weights, DLTensor *output);
 
+/* Multi-scale deformable attention, backward. The first five arguments are those of the forward; further
+ *
+ *   grad_output              [B, Q, M * D] or [B, Q, M, D], as value
+ *   grad_value               shape and type of value
+ *   grad_sampling_locations  shape and type of sampling_locations
+ *   grad_attention_weights   shape and type of attention_weights
+ *
+ * Each of the three gradients may be NULL: not wanted, and its work is not done. With g = grad_output[b, q, m, :], a the
+ * sample's attention weight and V00 (upper left), V01, V10, V11 the rows of value at its corners, blended by ax and ay:
+ *   grad_value: the cell of each corner gains (corner weight) * a * g
+ *   grad_attention_weights = sum over d of g * (bilinear sample)
+ *   grad_sampling_locations, x = W * a * sum over d of g * [(V01 - V00) * (1 - ay) + (V11 - V10) * ay]
+ *                            y = H * a * sum over d of g * [(V10 - V00) * (1 - ax) + (V11 - V01) * ax]
+ * A sample outside the map, or a corner off it, contributes exactly nothing. grad_value is summed in float32 (float64 for
+ * float64) and rounded once; without atomics, in an order that depends on the shapes alone. */
+DEFORMKIT_API deformkit_status deformkit_msda_backward(const DLTensor *value, const DLTensor *spatial_shapes,
+                                                       const DLTensor *level_start_index, const DLTensor *sampling_locations,
+                                                       const DLTensor *attention_weights, const DLTensor *grad_output,
+                                                       DLTensor *grad_value, DLTensor *grad_sampling_locations,
+                                                       DLTensor *grad_attention_weights);
+
 /* Deformable aggregation (Sparse4D, Lin et al. 2022), forward. Cell (row r, column c) of scale s of camera n is row
  * scale_start_index[n, s] + r * W + c of feature_maps.
  *

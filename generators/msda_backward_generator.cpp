@@ -1,0 +1,132 @@
+#include "../schedules/msda_backward.h"
+#include "buffers.h"
+#include "msda_backward.h"
+
+namespace {
+
+using namespace Halide;
+
+/// Shapes, fastest axis first, mins all zero:
+///   value [D', M, (K - 1) * key_step + 1], D' a multiple of 16, K >= 2;  level_table [M * S, 3];
+///   sampling_locations [2, M * S, Q];  attention_weights [M * S, Q];  grad_output [D', M, Q];
+///   grad_locations [2, M * S, Q];  grad_weights [M * S, Q]. Either gradient may have Q = 0: not wanted.
+/// The innermost axes are dense; every other stride is free.
+class MsdaBackwardSamples : public Generator<MsdaBackwardSamples> {
+public:
+    Input<Buffer<void, 3>> value{"value"};
+    Input<Buffer<int32_t, 2>> level_table{"level_table"};
+    Input<Buffer<void, 3>> sampling_locations{"sampling_locations"};
+    Input<Buffer<void, 2>> attention_weights{"attention_weights"};
+    Input<Buffer<void, 3>> grad_output{"grad_output"};
+    Input<int32_t> num_keys{"num_keys"};
+    Input<int32_t> key_step{"key_step"};
+    Input<int32_t> num_samples{"num_samples"};
+    Input<bool> careful{"careful"};
+    Output<Buffer<void, 3>> grad_locations{"grad_locations"};
+    Output<Buffer<void, 2>> grad_weights{"grad_weights"};
+
+    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
+    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
+
+    void configure() {
+        value.set_type(storage_type);
+        sampling_locations.set_type(storage_type);
+        attention_weights.set_type(storage_type);
+        grad_output.set_type(storage_type);
+        grad_locations.set_type(storage_type);
+        grad_weights.set_type(storage_type);
+    }
+
+    void generate() {
+        deformkit::MsdaBackwardSamplesInputs in;
+        in.value = value;
+        in.level_table = level_table;
+        in.sampling_locations = sampling_locations;
+        in.attention_weights = attention_weights;
+        in.grad_output = grad_output;
+        in.num_channels = grad_output.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
+        in.num_heads = grad_output.dim(1).extent();
+        in.num_keys = num_keys;
+        in.key_step = key_step;
+        in.max_position = value.dim(2).extent() - 1;
+        in.num_samples = num_samples;
+        in.careful = careful;
+        deformkit::MsdaBackwardSamples algorithm(in);
+        grad_locations(algorithm.xy, algorithm.f, algorithm.q) = cast(grad_locations.type(), algorithm.grad_location);
+        grad_weights(algorithm.f, algorithm.q) = cast(grad_weights.type(), algorithm.grad_weight);
+
+        deformkit::dense_from_zero(value);
+        deformkit::dense_from_zero(level_table);
+        deformkit::dense_from_zero(sampling_locations);
+        deformkit::dense_from_zero(attention_weights);
+        deformkit::dense_from_zero(grad_output);
+        deformkit::dense_from_zero(grad_locations);
+        deformkit::dense_from_zero(grad_weights);
+        sampling_locations.dim(0).set_extent(2);
+        sampling_locations.dim(1).set_stride(2);
+        grad_locations.dim(0).set_extent(2);
+        grad_locations.dim(1).set_stride(2);
+        level_table.dim(1).set_extent(deformkit::kLevelRows);
+        value.dim(2).set_stride(1);
+
+        const int type_lanes = deformkit::compute_lanes(storage_type, lanes);
+        deformkit::schedule_msda_backward_samples_cpu(algorithm, grad_locations, grad_weights,
+                                                      {type_lanes, grad_output.dim(0).extent(), num_samples});
+    }
+};
+
+/// Shapes, fastest axis first, mins all zero:
+///   level_table [S, 3];  sampling_locations [2, S, Q];  attention_weights [S, Q];  grad_output [D', Q], D' a multiple of 16;
+///   slab [D', cells], cells >= 2, in the type of arithmetic.
+/// The innermost axes are dense; every other stride is free.
+class MsdaBackwardValue : public Generator<MsdaBackwardValue> {
+public:
+    Input<Buffer<int32_t, 2>> level_table{"level_table"};
+    Input<Buffer<void, 3>> sampling_locations{"sampling_locations"};
+    Input<Buffer<void, 2>> attention_weights{"attention_weights"};
+    Input<Buffer<void, 2>> grad_output{"grad_output"};
+    Input<bool> careful{"careful"};
+    Input<bool> exact{"exact"};
+    Output<Buffer<void, 2>> slab{"slab"};
+
+    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
+    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
+
+    void configure() {
+        sampling_locations.set_type(storage_type);
+        attention_weights.set_type(storage_type);
+        grad_output.set_type(storage_type);
+        slab.set_type(deformkit::compute_type(storage_type));
+    }
+
+    void generate() {
+        deformkit::MsdaBackwardValueInputs in;
+        in.level_table = level_table;
+        in.sampling_locations = sampling_locations;
+        in.attention_weights = attention_weights;
+        in.grad_output = grad_output;
+        in.num_cells = slab.dim(1).extent();
+        in.num_samples = attention_weights.dim(0).extent();
+        in.num_queries = attention_weights.dim(1).extent();
+        in.careful = careful;
+        in.exact = exact;
+        deformkit::MsdaBackwardValue algorithm(in, slab);
+
+        deformkit::dense_from_zero(level_table);
+        deformkit::dense_from_zero(sampling_locations);
+        deformkit::dense_from_zero(attention_weights);
+        deformkit::dense_from_zero(grad_output);
+        deformkit::dense_from_zero(slab);
+        sampling_locations.dim(0).set_extent(2);
+        sampling_locations.dim(1).set_stride(2);
+        level_table.dim(1).set_extent(deformkit::kLevelRows);
+
+        const int type_lanes = deformkit::compute_lanes(storage_type, lanes);
+        deformkit::schedule_msda_backward_value_cpu(algorithm, {type_lanes, slab.dim(0).extent(), in.num_samples});
+    }
+};
+
+}  // namespace
+
+HALIDE_REGISTER_GENERATOR(MsdaBackwardSamples, msda_backward_samples)
+HALIDE_REGISTER_GENERATOR(MsdaBackwardValue, msda_backward_value)

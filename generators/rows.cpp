@@ -1,0 +1,25 @@
+#include "rows.h"
+
+#include "sampling.h"
+
+namespace deformkit {
+
+using namespace Halide;
+using Halide::Internal::make_zero;
+
+RowsMagnitude::RowsMagnitude(const Func &input, const Expr &channels, const Expr &heads, const Expr &queries) {
+    const Type type = compute_type(input.type());
+    elements = RDom(0, channels, 0, heads, 0, queries, "elements");
+    largest() = make_zero(UInt(type.bits()));
+    largest() = max(largest(), magnitude_bits(cast(type, input(elements.x, elements.y, elements.z))));
+    result = largest();
+}
+
+RowsReduce::RowsReduce(const Func &slabs, const Expr &num_parts) {
+    parts = RDom(1, num_parts - 1, "parts");
+    sum(d, cell, m) = slabs(d, cell, m, 0);
+    sum(d, cell, m) = ordered_add(sum(d, cell, m), slabs(d, cell, m, parts.x));
+    result = sum(d, cell, m);
+}
+
+}  // namespace deformkit

@@ -1,0 +1,51 @@
+// How tensors have to lie in memory for a kernel to read or write them in place, and what is done where they do not.
+#pragma once
+
+#include <cstdint>
+
+#include "dispatch.h"
+#include "pack.h"
+#include "tensor.h"
+
+namespace deformkit {
+
+/// Kernels read whole vectors of channels: the widest holds this many.
+constexpr int64_t kChannelMultiple = 16;
+
+inline int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+inline int64_t round_up(int64_t a, int64_t b) {
+    return divide_up(a, b) * b;
+}
+
+/// Elements along `axis` are neighbours in memory.
+bool dense(const Tensor &tensor, int axis);
+
+/// Whether a kernel's buffer can lie over `tensor`. Copies to and from a device know no steps backwards or in place.
+bool addressable(const Tensor &tensor, const Variant &variant);
+
+/// `count` items along `axis`, from `first` on.
+Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
+
+/// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined.
+Tensor join_samples(const Tensor &tensor);
+/// Whether that can be had in place, samples beside each other as kernels want them.
+bool samples_joinable(const Tensor &tensor, const Variant &variant);
+
+/// A tensor that kernels can use: the caller's memory where that will do, scratch memory otherwise.
+OwnedTensor joined_input(const Tensor &tensor, const Variant &variant);
+/// The same to write to; finish() brings the result to where it belongs.
+class JoinedOutput {
+public:
+    JoinedOutput(const Tensor &tensor, const Variant &variant);
+    const Tensor &tensor() const { return joined_; }
+    void finish() const;
+
+private:
+    Tensor target_, joined_;
+    OwnedTensor copy_;
+};
+
+}  // namespace deformkit

@@ -1,0 +1,135 @@
+// Multi-scale deformable attention: arguments, and value as kernels read it.
+#include "msda_inputs.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "layout.h"
+
+namespace deformkit {
+
+namespace {
+
+// A head-by-head copy of value pays where each cell is read often enough. Break-even measured near 10 reads a cell.
+constexpr int64_t kReadsPerCellToPack = 16;
+constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
+
+}  // namespace
+
+bool MsdaInputs::reads_often() const {
+    return Q * samples() * 4 >= K * kReadsPerCellToPack;
+}
+
+MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                            const DLTensor *sampling_locations, const DLTensor *attention_weights) {
+    MsdaInputs a;
+    a.value = view("value", value, {4});
+    a.spatial_shapes = view("spatial_shapes", spatial_shapes, {2});
+    a.level_start_index = view("level_start_index", level_start_index, {1});
+    a.sampling_locations = view("sampling_locations", sampling_locations, {6});
+    a.attention_weights = view("attention_weights", attention_weights, {5});
+    a.B = a.value.shape[0];
+    a.K = a.value.shape[1];
+    a.M = a.value.shape[2];
+    a.D = a.value.shape[3];
+    a.Q = a.sampling_locations.shape[1];
+    a.L = a.spatial_shapes.shape[0];
+    a.P = a.sampling_locations.shape[4];
+
+    require_index_dtype(a.spatial_shapes);
+    require_index_dtype(a.level_start_index);
+    require_same_dtype(a.sampling_locations, a.value);
+    require_same_dtype(a.attention_weights, a.value);
+    require_extent(a.spatial_shapes, 1, 2, "height and width");
+    require_extent(a.level_start_index, 0, a.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.sampling_locations, 0, a.B, "B = value.shape[0]");
+    require_extent(a.sampling_locations, 2, a.M, "M = value.shape[2]");
+    require_extent(a.sampling_locations, 3, a.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.sampling_locations, 5, 2, "x and y");
+    require_extent(a.attention_weights, 0, a.B, "B = value.shape[0]");
+    require_extent(a.attention_weights, 1, a.Q, "Q = sampling_locations.shape[1]");
+    require_extent(a.attention_weights, 2, a.M, "M = value.shape[2]");
+    require_extent(a.attention_weights, 3, a.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.attention_weights, 4, a.P, "P = sampling_locations.shape[4]");
+    return a;
+}
+
+Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) {
+    Tensor rows = view(name, tensor, {3, 4});
+    require_same_dtype(rows, a.value);
+    require_extent(rows, 0, a.B, "B = value.shape[0]");
+    require_extent(rows, 1, a.Q, "Q = sampling_locations.shape[1]");
+    if (rows.ndim == 3) {
+        require_extent(rows, 2, a.M * a.D, "M * D of value");
+        return rows.split_axis(2, a.D);
+    }
+    require_extent(rows, 2, a.M, "M = value.shape[2]");
+    require_extent(rows, 3, a.D, "D = value.shape[3]");
+    return rows;
+}
+
+Tensor table_tensor(LevelTable &levels) {
+    Tensor table;
+    table.name = "level_table";
+    table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
+    table.dtype = {kDLInt, 32, 1};
+    table.ndim = 2;
+    table.shape = {3, levels.columns};
+    table.strides = {levels.columns, 1};
+    return table;
+}
+
+int64_t drop_unused_keys(MsdaInputs &a, LevelTable &levels) {
+    if (levels.careful || (a.K - 1) * std::abs(a.value.strides[1]) < INT32_MAX) {
+        return 0;
+    }
+    int64_t begin = a.K, end = 0;
+    int32_t *widths = levels.rows.data(), *heights = widths + levels.columns, *first_keys = heights + levels.columns;
+    for (int64_t i = 0; i < levels.columns; i++) {
+        if (widths[i] > 0) {
+            begin = std::min<int64_t>(begin, first_keys[i]);
+            end = std::max(end, first_keys[i] + static_cast<int64_t>(widths[i]) * heights[i]);
+        }
+    }
+    if (begin >= end) {
+        return 0;
+    }
+    for (int64_t i = 0; i < levels.columns; i++) {
+        first_keys[i] -= widths[i] > 0 ? static_cast<int32_t>(begin) : 0;
+    }
+    a.value = slice(a.value, 1, begin, end - begin);
+    a.K = end - begin;
+    return begin;
+}
+
+int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others) {
+    const int64_t batch_bytes = std::max<int64_t>(1, a.K * a.M * a.D * a.value.element_bytes());
+    bool fits = true;
+    const auto check = [&](const Tensor &tensor) { fits &= tensor.shape[0] <= 1 || std::abs(tensor.strides[0]) <= INT32_MAX; };
+    check(a.value);
+    check(a.sampling_locations);
+    check(a.attention_weights);
+    for (const Tensor *tensor : others) {
+        check(*tensor);
+    }
+    return fits ? std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, a.B) : 1;
+}
+
+MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count) {
+    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, kChannelMultiple);
+    MsdaValue value;
+    value.tensor = slice(a.value, 0, first, count);
+    const int64_t step = value.tensor.strides[1];
+    if (pack || !dense(value.tensor, 3) || a.D != D || a.K != K || !addressable(value.tensor, variant) || step < 0 ||
+        (K - 1) * step >= INT32_MAX) {
+        value.packed = allocate_like(value.tensor, {0, 2, 1, 3}, {count, K, a.M, D});
+        copy_elements(value.tensor, value.packed.tensor);
+        value.tensor = value.packed.tensor;
+    }
+    value.tensor.shape = {count, K, a.M, D};
+    value.num_keys = static_cast<int32_t>(K);
+    value.key_step = static_cast<int32_t>(value.tensor.strides[1]);
+    return value;
+}
+
+}  // namespace deformkit

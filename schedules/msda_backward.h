@@ -1,0 +1,16 @@
+#pragma once
+
+#include "../generators/msda_backward.h"
+
+namespace deformkit {
+
+struct MsdaBackwardCpuKnobs {
+    int lanes;  ///< lanes of the type of arithmetic in a vector register
+    Halide::Expr num_channels, num_samples;
+};
+
+void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Halide::Func grad_locations, Halide::Func grad_weights,
+                                        const MsdaBackwardCpuKnobs &knobs);
+void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardCpuKnobs &knobs);
+
+}  // namespace deformkit
