@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "dispatch.h"
 #include "pack.h"
@@ -28,6 +29,28 @@ bool addressable(const Tensor &tensor, const Variant &variant);
 
 /// `count` items along `axis`, from `first` on.
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
+
+/// Item `i` along `axis`, without that axis.
+Tensor item(const Tensor &tensor, int axis, int64_t i);
+
+/// Cells as CPU and GPU kernels read them: [count, keys, heads, channels], channels a multiple of kChannelMultiple.
+struct Cells {
+    OwnedTensor packed;  // unless used in place
+    Tensor tensor;
+    int32_t num_keys, key_step;
+};
+
+/// `value` is [count, keys, heads, channels]. Copied if `pack` or where strides or sizes are not a kernel's: axes from slowest to
+/// fastest as `order` lists them, with cells of zeros up to `keys`.
+Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, const std::vector<int> &order, int64_t keys);
+
+/// Gradients of outputs as kernels read them: the same for [count, queries, heads, channels]; copied by heads.
+struct Rows {
+    OwnedTensor packed;
+    Tensor tensor;
+};
+
+Rows prepare_rows(const Tensor &rows, const Variant &variant, bool pack);
 
 /// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined.
 Tensor join_samples(const Tensor &tensor);

@@ -50,4 +50,15 @@ LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_st
     return table;
 }
 
+Tensor table_tensor(LevelTable &levels) {
+    Tensor table;
+    table.name = "level_table";
+    table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
+    table.dtype = {kDLInt, 32, 1};
+    table.ndim = 2;
+    table.shape = {3, levels.columns};
+    table.strides = {levels.columns, 1};
+    return table;
+}
+
 }  // namespace deformkit

@@ -18,4 +18,7 @@ struct LevelTable {
 LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t heads, int64_t points,
                             int64_t num_keys);
 
+/// The table as the tensor that kernels read.
+Tensor table_tensor(LevelTable &levels);
+
 }  // namespace deformkit

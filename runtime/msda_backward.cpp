@@ -6,9 +6,10 @@
 
 #include "buffer.h"
 #include "dispatch.h"
-#include "error.h"
+#include "gradients.h"
 #include "layout.h"
 #include "parallel.h"
+#include "slabs.h"
 
 namespace deformkit {
 
@@ -21,45 +22,10 @@ constexpr int64_t kWritesPerCell = 8;
 constexpr int64_t kMinSamplesPerSlab = 8192;
 // Dot products of so many queries at a time: their results, 24 bytes for a sample, stay in L2.
 constexpr int64_t kQueryTile = 64;
-constexpr int64_t kCellsPerTask = 256;
 
 struct Gradients {
     std::optional<Tensor> value, locations, weights;
 };
-
-/// grad_output as kernels read it: rows of a multiple of kChannelMultiple channels.
-struct Rows {
-    OwnedTensor packed;
-    Tensor tensor;  // [count, Q, M, D]
-};
-
-Rows prepare_rows(const Tensor &all, const Variant &variant, bool pack, int64_t first, int64_t count) {
-    Rows rows;
-    rows.tensor = slice(all, 0, first, count);
-    const int64_t D = round_up(all.shape[3], kChannelMultiple);
-    if (pack || !dense(all, 3) || all.shape[3] != D || !addressable(rows.tensor, variant)) {
-        rows.packed = allocate_like(rows.tensor, {0, 2, 1, 3}, {count, all.shape[1], all.shape[2], D});
-        copy_elements(rows.tensor, rows.packed.tensor);
-        rows.tensor = rows.packed.tensor;
-        rows.tensor.shape[3] = D;
-    }
-    return rows;
-}
-
-/// Drops axes of extent 1 (batch item, head), so that the rest can be handed to a kernel that knows nothing of them.
-Tensor drop_axis(const Tensor &tensor, int axis) {
-    Tensor rest = tensor;
-    for (int i = axis; i + 1 < tensor.ndim; i++) {
-        rest.shape[i] = tensor.shape[i + 1];
-        rest.strides[i] = tensor.strides[i + 1];
-    }
-    rest.ndim--;
-    return rest;
-}
-
-Tensor item(const Tensor &tensor, int axis, int64_t i) {
-    return drop_axis(slice(tensor, axis, i, 1), axis);
-}
 
 /// Whether anything in `rows` is NaN or infinite.
 bool any_non_finite(const Tensor &rows) {
@@ -91,8 +57,8 @@ void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, co
                       const Gradients &gradients, int64_t first, int64_t count) {
     const Variant &variant = choose_variant("msda_backward_samples", a.value.dtype);
     const bool pays = a.reads_often();
-    const MsdaValue value = prepare_value(a, variant, pays, first, count);
-    const Rows rows = prepare_rows(grad_output, variant, false, first, count);
+    const Cells value = prepare_value(a, variant, pays, first, count);
+    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, false);
     const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     std::optional<JoinedOutput> grad_locations, grad_weights;
@@ -140,29 +106,6 @@ void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, co
     }
 }
 
-/// A slab's place in memory: [count, parts, M, cells, D] in the type of arithmetic.
-struct SlabMemory {
-    Tensor tensor;
-    Scratch memory;
-};
-
-SlabMemory allocate_slabs(const SlabGroup &group, const MsdaInputs &a, int64_t count) {
-    SlabMemory slabs;
-    Tensor &t = slabs.tensor;
-    t.name = "slabs";
-    t.dtype = {kDLFloat, static_cast<uint8_t>(a.value.dtype.bits == 64 ? 64 : 32), 1};
-    t.ndim = 5;
-    t.shape = {count, group.parts, a.M, std::max<int64_t>(group.num_keys, 2), round_up(a.D, kChannelMultiple)};
-    int64_t elements = 1;
-    for (int i = 4; i >= 0; i--) {
-        t.strides[i] = elements;
-        elements *= t.shape[i];
-    }
-    slabs.memory = Scratch(elements * t.element_bytes());
-    t.data = slabs.memory.data();
-    return slabs;
-}
-
 /// The group's columns of the level table, with keys counted from its first.
 LevelTable group_table(const LevelTable &levels, const SlabGroup &group) {
     LevelTable table;
@@ -191,39 +134,10 @@ void scatter(const Variant &variant, const MsdaInputs &a, const SlabGroup &group
     run_kernel(variant, args, {});
 }
 
-void reduce(const Tensor &slabs, const SlabGroup &group, const Tensor &grad_value) {
-    const Variant &variant = choose_variant("rows_reduce", grad_value.dtype);
-    const int64_t chunks = divide_up(group.num_keys, kCellsPerTask);
-    parallel_for(static_cast<int>(grad_value.shape[0] * chunks), [&](int task) {
-        const int64_t b = task / chunks, begin = task % chunks * kCellsPerTask;
-        const int64_t cells = std::min(kCellsPerTask, group.num_keys - begin);
-        Buffer input(slice(item(slabs, 0, b), 2, begin, cells));
-        Buffer output(slice(item(grad_value, 0, b), 0, group.first_key + begin, cells));
-        void *args[] = {input.get(), output.get()};
-        run_kernel(variant, args, {});
-    });
-}
-
-/// Keys that no group covers have gradient zero.
-void clear_gaps(std::vector<SlabGroup> groups, const Tensor &grad_value) {
-    std::sort(groups.begin(), groups.end(), [](const auto &x, const auto &y) { return x.first_key < y.first_key; });
-    int64_t covered = 0;
-    const auto clear = [&](int64_t begin, int64_t end) {
-        if (begin < end) {
-            fill_zero(slice(grad_value, 1, begin, end - begin));
-        }
-    };
-    for (const SlabGroup &group : groups) {
-        clear(covered, group.first_key);
-        covered = group.first_key + group.num_keys;
-    }
-    clear(covered, grad_value.shape[1]);
-}
-
 void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::vector<SlabGroup> &groups,
                     const Tensor &grad_output, const Tensor &all_grad_value, int64_t first, int64_t count) {
     const Variant &variant = choose_variant("msda_backward_value", a.value.dtype);
-    const Rows rows = prepare_rows(grad_output, variant, a.reads_often(), first, count);
+    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, a.reads_often());
     const bool exact = any_non_finite(rows.tensor);
     const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
@@ -243,7 +157,7 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::ve
         const SlabGroup *plan;
         LevelTable levels;
         Tensor table;
-        SlabMemory slabs;
+        Slabs slabs;
     };
     std::vector<Group> work(groups.size());
     std::vector<int> first_task(groups.size() + 1, 0);
@@ -254,7 +168,8 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::ve
         group.table = table_tensor(group.levels);
         const bool in_place = direct && groups[g].parts == 1 && groups[g].num_keys >= 2;
         if (!in_place) {
-            group.slabs = allocate_slabs(groups[g], a, count);
+            const int64_t cells = std::max<int64_t>(groups[g].num_keys, 2);
+            group.slabs = allocate_slabs(a.value.dtype, count, groups[g].parts, a.M, cells, a.D, /*heads_outside=*/true);
         }
         first_task[g + 1] = first_task[g] + static_cast<int>(count * groups[g].parts * a.M);
     }
@@ -269,12 +184,14 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::ve
         scatter(variant, a, *group.plan, group.table, levels.careful, exact, item(rows.tensor, 0, b),
                 item(locations.tensor, 0, b), item(weights.tensor, 0, b), slab, part, m);
     });
+    std::vector<std::pair<int64_t, int64_t>> ranges;
     for (const Group &group : work) {
         if (group.slabs.tensor.data != nullptr) {
-            reduce(group.slabs.tensor, *group.plan, grad_value);
+            reduce_slabs(group.slabs.tensor, group.plan->first_key, group.plan->num_keys, grad_value);
         }
+        ranges.emplace_back(group.plan->first_key, group.plan->num_keys);
     }
-    clear_gaps(groups, grad_value);
+    clear_gaps(ranges, grad_value);
     if (copy) {
         copy_elements(packed.tensor, target);
     }
@@ -371,34 +288,13 @@ deformkit_status deformkit_msda_backward(const DLTensor *value, const DLTensor *
     return guarded([&] {
         const MsdaInputs a = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
         const Tensor rows = view_rows("grad_output", grad_output, a);
-        const auto view_gradient = [&](const char *name, const DLTensor *tensor, const Tensor &of) {
-            std::optional<Tensor> gradient;
-            if (tensor != nullptr) {
-                gradient = view(name, tensor, {of.ndim});
-                require_same_dtype(*gradient, a.value);
-                for (int i = 0; i < of.ndim; i++) {
-                    require_extent(*gradient, i, of.shape[i], (std::string("that of ") + of.name).c_str());
-                }
-            }
-            return gradient;
-        };
         Gradients gradients;
         gradients.value = view_gradient("grad_value", grad_value, a.value);
         gradients.locations = view_gradient("grad_sampling_locations", grad_sampling_locations, a.sampling_locations);
         gradients.weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);
-        const std::initializer_list<const std::optional<Tensor> *> all = {&gradients.value, &gradients.locations,
-                                                                          &gradients.weights};
-        for (auto gradient = all.begin(); gradient != all.end(); ++gradient) {
-            if (**gradient) {
-                require_no_overlap(***gradient, {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations,
-                                                 &a.attention_weights, &rows});
-                for (auto other = all.begin(); other != gradient; ++other) {
-                    if (**other) {
-                        require_no_overlap(***gradient, {&***other});
-                    }
-                }
-            }
-        }
+        require_no_overlap(
+            {&gradients.value, &gradients.locations, &gradients.weights},
+            {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights, &rows});
         backward(a, rows, gradients);
     });
 }

@@ -21,7 +21,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
                      int64_t first, int64_t count) {
     const Variant *head_major = companion(variant, "msda_forward_head_major");
     const bool pays = head_major != nullptr && a.reads_often();
-    const MsdaValue value = prepare_value(a, variant, pays, first, count);
+    const Cells value = prepare_value(a, variant, pays, first, count);
     const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     const Tensor output = slice(all_output, 0, first, count);

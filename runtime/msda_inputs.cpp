@@ -68,17 +68,6 @@ Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) 
     return rows;
 }
 
-Tensor table_tensor(LevelTable &levels) {
-    Tensor table;
-    table.name = "level_table";
-    table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
-    table.dtype = {kDLInt, 32, 1};
-    table.ndim = 2;
-    table.shape = {3, levels.columns};
-    table.strides = {levels.columns, 1};
-    return table;
-}
-
 int64_t drop_unused_keys(MsdaInputs &a, LevelTable &levels) {
     if (levels.careful || (a.K - 1) * std::abs(a.value.strides[1]) < INT32_MAX) {
         return 0;
@@ -115,21 +104,8 @@ int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor 
     return fits ? std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, a.B) : 1;
 }
 
-MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count) {
-    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, kChannelMultiple);
-    MsdaValue value;
-    value.tensor = slice(a.value, 0, first, count);
-    const int64_t step = value.tensor.strides[1];
-    if (pack || !dense(value.tensor, 3) || a.D != D || a.K != K || !addressable(value.tensor, variant) || step < 0 ||
-        (K - 1) * step >= INT32_MAX) {
-        value.packed = allocate_like(value.tensor, {0, 2, 1, 3}, {count, K, a.M, D});
-        copy_elements(value.tensor, value.packed.tensor);
-        value.tensor = value.packed.tensor;
-    }
-    value.tensor.shape = {count, K, a.M, D};
-    value.num_keys = static_cast<int32_t>(K);
-    value.key_step = static_cast<int32_t>(value.tensor.strides[1]);
-    return value;
+Cells prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count) {
+    return prepare_cells(slice(a.value, 0, first, count), variant, pack, {0, 2, 1, 3}, std::max<int64_t>(a.K, 2));
 }
 
 }  // namespace deformkit

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "dispatch.h"
+#include "layout.h"
 #include "levels.h"
 #include "pack.h"
 #include "tensor.h"
@@ -29,9 +30,6 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
 /// The output or its gradient: [B, Q, M * D] or [B, Q, M, D], as the latter.
 Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &inputs);
 
-/// A level table as the tensor that kernels read.
-Tensor table_tensor(LevelTable &levels);
-
 /// Cells are addressed by 32 bits. Where value is larger, what lies before the first level and behind the last can go: then
 /// `value` and K are cut down, first keys with them. Returns how many keys went in front.
 int64_t drop_unused_keys(MsdaInputs &inputs, LevelTable &levels);
@@ -39,14 +37,7 @@ int64_t drop_unused_keys(MsdaInputs &inputs, LevelTable &levels);
 /// Batch items to take at once, so that copies stay within bounds and strides within 32 bits.
 int64_t batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Tensor *> others);
 
-/// Some batch items of value, as CPU and GPU kernels read them.
-struct MsdaValue {
-    OwnedTensor packed;  // unless used in place
-    Tensor tensor;       // [count, K, M, D], D a multiple of kChannelMultiple, K at least 2
-    int32_t num_keys, key_step;
-};
-
-/// Copied head by head if `pack` or where strides or sizes are not a kernel's.
-MsdaValue prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count);
+/// Some batch items of value: copied head by head if `pack` or where strides or sizes are not a kernel's; K at least 2.
+Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count);
 
 }  // namespace deformkit

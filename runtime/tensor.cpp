@@ -303,9 +303,4 @@ int64_t read_index(const Tensor &tensor, int64_t i, int64_t j) {
     return value;
 }
 
-void fill_zero(const Tensor &tensor) {
-    const int64_t bytes = tensor.element_bytes();
-    for_each_element(tensor, [&](int64_t offset) { std::memset(tensor.data + offset * bytes, 0, bytes); });
-}
-
 }  // namespace deformkit

@@ -48,7 +48,4 @@ void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor
 /// Reads element (i, j) or (i) of an int32 or int64 tensor.
 int64_t read_index(const Tensor &tensor, int64_t i, int64_t j = 0);
 
-/// Sets every element to zero (all-zero bits), whatever the strides.
-void fill_zero(const Tensor &tensor);
-
 }  // namespace deformkit

@@ -13,11 +13,10 @@ template <typename Schedule>
 void for_common_groups(Halide::Stage update, const Halide::Expr &channels, const Halide::Expr &groups, int lanes, int accumulators,
                        const Schedule &schedule) {
     for (int common : {32, 16, 64}) {
-        const int vectors = std::max(1, common / lanes);
-        for (int of_groups : {accumulators / vectors, 2}) {
-            if (of_groups >= 2 && (of_groups != 2 || common == 32)) {
-                schedule(update.specialize(channels == common && groups % of_groups == 0), vectors, of_groups);
-            }
+        const int vectors = std::max(1, common / lanes), most = std::max(1, accumulators / vectors);
+        schedule(update.specialize(channels == common && groups % most == 0), vectors, most);
+        if (common == 32 && most > 2) {
+            schedule(update.specialize(channels == common && groups % 2 == 0), vectors, 2);
         }
     }
     schedule(update, 1, 1);

@@ -100,6 +100,25 @@ DEFORMKIT_API deformkit_status deformkit_deformable_aggregation_forward(const DL
                                                                         const DLTensor *sample_locations,
                                                                         const DLTensor *weights, DLTensor *output);
 
+/* Deformable aggregation, backward. The first five arguments are those of the forward; further
+ *
+ *   grad_output            [B, anchors, C], as feature_maps
+ *   grad_feature_maps      shape and type of feature_maps
+ *   grad_sample_locations  shape and type of sample_locations
+ *   grad_weights           shape and type of weights
+ *
+ * Each of the three gradients may be NULL: not wanted, and its work is not done. With e = grad_output[b, a, :] and w the weight of
+ * a channel's group, sums over the channels and over all scales of the formulas of deformkit_msda_backward:
+ *   grad_feature_maps: the cell of each corner gains (corner weight) * w * e
+ *   grad_weights = sum over the group's channels of e * (bilinear sample)
+ *   grad_sample_locations = sum over scales and channels of w * e * d(bilinear sample) / d(x, y), times W or H of the scale
+ * A skipped sample has gradients of zero. grad_feature_maps is summed in float32 (float64 for float64) and rounded once; without
+ * atomics, in an order that depends on the shapes alone. */
+DEFORMKIT_API deformkit_status deformkit_deformable_aggregation_backward(
+    const DLTensor *feature_maps, const DLTensor *spatial_shape, const DLTensor *scale_start_index,
+    const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *grad_output, DLTensor *grad_feature_maps,
+    DLTensor *grad_sample_locations, DLTensor *grad_weights);
+
 /* This thread's last failure, in words: never NULL, empty if nothing has failed yet. Valid until this thread's next failure. */
 DEFORMKIT_API const char *deformkit_last_error(void);
 
