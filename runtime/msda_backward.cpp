@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 #include "dispatch.h"
+#include "error.h"
 #include "gradients.h"
 #include "layout.h"
 #include "parallel.h"

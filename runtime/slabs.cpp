@@ -25,7 +25,8 @@ Slabs allocate_slabs(DLDataType storage, int64_t count, int64_t parts, int64_t h
     t.ndim = 5;
     t.shape = {count, parts, heads, cells, round_up(channels, kChannelMultiple)};
     int64_t elements = 1;
-    for (int axis : heads_outside ? std::initializer_list<int>{4, 3, 2, 1, 0} : std::initializer_list<int>{4, 2, 3, 1, 0}) {
+    const int by_heads[] = {4, 3, 2, 1, 0}, by_cells[] = {4, 2, 3, 1, 0};
+    for (int axis : heads_outside ? by_heads : by_cells) {
         t.strides[axis] = elements;
         elements *= t.shape[axis];
     }
