@@ -42,21 +42,6 @@ OwnedTensor prepare_samples(const Tensor &tensor, bool copy_contents) {
     return copy;
 }
 
-/// Columns of the table, with keys counted from `first_key`.
-LevelTable columns_of(const LevelTable &table, int64_t first, int64_t count, int64_t first_key) {
-    LevelTable part;
-    part.columns = count;
-    part.careful = table.careful;
-    for (int row = 0; row < 3; row++) {
-        const auto from = table.rows.begin() + row * table.columns + first;
-        part.rows.insert(part.rows.end(), from, from + count);
-    }
-    for (int64_t i = 0; i < count; i++) {
-        part.rows[2 * count + i] -= static_cast<int32_t>(first_key);
-    }
-    return part;
-}
-
 void backward_samples(const DaInputs &a, const LevelTable &table, const Tensor &grad_output, const Gradients &gradients,
                       int64_t first, int64_t count) {
     const Variant &variant = choose_variant("da_backward_samples", a.feature_maps.dtype);
@@ -114,42 +99,6 @@ void backward_samples(const DaInputs &a, const LevelTable &table, const Tensor &
     }
 }
 
-/// Maps whose keys overlap, which one task has to serve one after the other.
-struct MapGroup {
-    int64_t first_key, num_keys;
-    std::vector<int64_t> maps;  ///< columns of the table
-};
-
-std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
-    std::vector<MapGroup> groups;
-    const int32_t *widths = table.rows.data(), *heights = widths + table.columns, *first_keys = heights + table.columns;
-    std::vector<int64_t> order;
-    for (int64_t i = 0; i < table.columns; i++) {
-        if (widths[i] > 0) {
-            order.push_back(i);
-        }
-    }
-    if (table.careful) {
-        return order.empty() ? groups : std::vector<MapGroup>{{0, keys, order}};
-    }
-    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return first_keys[i] < first_keys[j]; });
-    for (int64_t i : order) {
-        const int64_t end = first_keys[i] + static_cast<int64_t>(widths[i]) * heights[i];
-        if (groups.empty() || groups.back().first_key + groups.back().num_keys <= first_keys[i]) {
-            groups.push_back({first_keys[i], end - first_keys[i], {i}});
-        } else {
-            MapGroup &last = groups.back();
-            last.num_keys = std::max(last.num_keys, end - last.first_key);
-            last.maps.push_back(i);
-        }
-    }
-    // The largest first: what is left at the end is small.
-    std::stable_sort(groups.begin(), groups.end(), [](const MapGroup &x, const MapGroup &y) {
-        return x.num_keys * static_cast<int64_t>(x.maps.size()) > y.num_keys * static_cast<int64_t>(y.maps.size());
-    });
-    return groups;
-}
-
 void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &grad_output, const Tensor &all_gradients,
                    int64_t first, int64_t count) {
     const Variant &variant = choose_variant("da_backward_value", a.feature_maps.dtype);
@@ -165,7 +114,7 @@ void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &gra
     }
     const Tensor gradient = copy ? packed.tensor : target;
 
-    const std::vector<MapGroup> groups = group_maps(table, a.K);
+    const std::vector<KeyGroup> groups = group_maps(table, a.K);
     const int64_t spare = table.careful ? 1 : 0;
     const bool direct = a.feature_maps.dtype.bits >= 32 && a.D % kChannelMultiple == 0 && spare == 0;
     std::vector<Slabs> slabs(groups.size());
@@ -184,7 +133,7 @@ void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &gra
     parallel_for(static_cast<int>(count * static_cast<int64_t>(groups.size()) * blocks), [&](int task) {
         const int64_t g = task % blocks * block, b = task / blocks % count;
         const size_t i = task / (blocks * count);
-        const MapGroup &group = groups[i];
+        const KeyGroup &group = groups[i];
         const int64_t num_groups = std::min(block, a.G - g);
         // [cells, G, D] and [G, cells, D]
         Tensor slab = direct ? slice(item(gradient, 0, b), 0, group.first_key, group.num_keys)

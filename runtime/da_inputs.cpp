@@ -84,8 +84,7 @@ Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &a)
 
 LevelTable make_map_table(const DaInputs &a) {
     LevelTable table = make_level_table(joined(a.spatial_shape).tensor, joined(a.scale_start_index).tensor, 1, 1, a.K);
-    const auto widths = table.rows.begin();
-    table.careful = table.careful || std::count(widths, widths + table.columns, 0) > 0;
+    table.careful = table.careful || has_empty(table);
     return table;
 }
 

@@ -21,7 +21,7 @@ bool MsdaInputs::reads_often() const {
 }
 
 MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
-                            const DLTensor *sampling_locations, const DLTensor *attention_weights) {
+                            const DLTensor *sampling_locations, const DLTensor *attention_weights, LocationUnit unit) {
     MsdaInputs a;
     a.value = view("value", value, {4});
     a.spatial_shapes = view("spatial_shapes", spatial_shapes, {2});
@@ -38,7 +38,11 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
 
     require_index_dtype(a.spatial_shapes);
     require_index_dtype(a.level_start_index);
-    require_same_dtype(a.sampling_locations, a.value);
+    if (unit == LocationUnit::kMap) {
+        require_same_dtype(a.sampling_locations, a.value);
+    } else {
+        require_number_dtype(a.sampling_locations);
+    }
     require_same_dtype(a.attention_weights, a.value);
     require_extent(a.spatial_shapes, 1, 2, "height and width");
     require_extent(a.level_start_index, 0, a.L, "L = spatial_shapes.shape[0]");

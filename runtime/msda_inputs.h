@@ -24,8 +24,13 @@ struct MsdaInputs {
     bool reads_often() const;
 };
 
+/// What sampling_locations are: geometric kernel attention takes the same arguments, with locations in cells and of any type of
+/// number.
+enum class LocationUnit { kMap, kCell };
+
 MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
-                            const DLTensor *sampling_locations, const DLTensor *attention_weights);
+                            const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                            LocationUnit unit = LocationUnit::kMap);
 
 /// The output or its gradient: [B, Q, M * D] or [B, Q, M, D], as the latter.
 Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &inputs);

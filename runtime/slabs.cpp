@@ -16,6 +16,36 @@ constexpr int64_t kCellsPerTask = 256;
 
 }  // namespace
 
+std::vector<KeyGroup> group_maps(const LevelTable &table, int64_t keys) {
+    std::vector<KeyGroup> groups;
+    const int32_t *widths = table.rows.data(), *heights = widths + table.columns, *first_keys = heights + table.columns;
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < table.columns; i++) {
+        if (widths[i] > 0) {
+            order.push_back(i);
+        }
+    }
+    if (table.careful) {
+        return order.empty() ? groups : std::vector<KeyGroup>{{0, keys, order}};
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return first_keys[i] < first_keys[j]; });
+    for (int64_t i : order) {
+        const int64_t end = first_keys[i] + static_cast<int64_t>(widths[i]) * heights[i];
+        if (groups.empty() || groups.back().first_key + groups.back().num_keys <= first_keys[i]) {
+            groups.push_back({first_keys[i], end - first_keys[i], {i}});
+        } else {
+            KeyGroup &last = groups.back();
+            last.num_keys = std::max(last.num_keys, end - last.first_key);
+            last.maps.push_back(i);
+        }
+    }
+    // The largest first: what is left at the end is small.
+    std::stable_sort(groups.begin(), groups.end(), [](const KeyGroup &x, const KeyGroup &y) {
+        return x.num_keys * static_cast<int64_t>(x.maps.size()) > y.num_keys * static_cast<int64_t>(y.maps.size());
+    });
+    return groups;
+}
+
 Slabs allocate_slabs(DLDataType storage, int64_t count, int64_t parts, int64_t heads, int64_t cells, int64_t channels,
                      bool heads_outside) {
     Slabs slabs;

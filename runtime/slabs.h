@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "levels.h"
 #include "memory.h"
 #include "tensor.h"
 
@@ -16,6 +17,16 @@ struct Slabs {
     Tensor tensor;
     Scratch memory;
 };
+
+/// Maps whose keys overlap: their gradients are added up one after the other, in the same memory.
+struct KeyGroup {
+    int64_t first_key, num_keys;
+    std::vector<int64_t> maps;  ///< columns of the table
+};
+
+/// The groups of a table with a column for each map, the largest first; one group for all where the table is careful. Maps
+/// without cells are in none.
+std::vector<KeyGroup> group_maps(const LevelTable &table, int64_t keys);
 
 /// `heads_outside`: the cells of a head follow each other; otherwise the heads of a cell do. The shape is the same.
 Slabs allocate_slabs(DLDataType storage, int64_t count, int64_t parts, int64_t heads, int64_t cells, int64_t channels,

@@ -119,6 +119,39 @@ DEFORMKIT_API deformkit_status deformkit_deformable_aggregation_backward(
     const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *grad_output, DLTensor *grad_feature_maps,
     DLTensor *grad_sample_locations, DLTensor *grad_weights);
 
+/* Geometric kernel attention (Chen et al. 2022), forward: deformkit_msda_forward without interpolation.
+ *
+ *   value               [B, K, M, D]        float32, float16, bfloat16 or float64
+ *   spatial_shapes      [L, 2]              int32 or int64   (H, W) of each level
+ *   level_start_index   [L]                 int32 or int64   first key of each level
+ *   sampling_locations  [B, Q, M, L, P, 2]  float32, float16, bfloat16, float64, int32, int64, int16 or int8, whatever value is:
+ *                                           (column, row) in cells
+ *   attention_weights   [B, Q, M, L, P]     as value
+ *   output              [B, Q, M * D] or [B, Q, M, D], as value
+ *
+ * output[b, q, m*D + d] = sum over l, p of attention_weights[b, q, m, l, p] * value[b, cell, m, d], where the cell's column is the
+ * location truncated toward zero and clamped to [0, W - 1], its row likewise to [0, H - 1]. A NaN or infinite location is skipped,
+ * and so are a level with H * W = 0 and a key outside [0, K). */
+DEFORMKIT_API deformkit_status deformkit_geometric_kernel_attention_forward(const DLTensor *value,
+                                                                            const DLTensor *spatial_shapes,
+                                                                            const DLTensor *level_start_index,
+                                                                            const DLTensor *sampling_locations,
+                                                                            const DLTensor *attention_weights, DLTensor *output);
+
+/* Geometric kernel attention, backward. The first five arguments are those of the forward; further
+ *
+ *   grad_output             [B, Q, M * D] or [B, Q, M, D], as value
+ *   grad_value              shape and type of value
+ *   grad_attention_weights  shape and type of attention_weights
+ *
+ * Either gradient may be NULL: not wanted, and its work is not done. Locations have none. With g = grad_output[b, q, m, :]:
+ *   grad_value: each sample's cell gains (its weight) * g, summed in float32 (float64 for float64) and rounded once, in an order
+ *               that depends on the shapes alone
+ *   grad_attention_weights = sum over d of g * (the sample's cell) */
+DEFORMKIT_API deformkit_status deformkit_geometric_kernel_attention_backward(
+    const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index, const DLTensor *sampling_locations,
+    const DLTensor *attention_weights, const DLTensor *grad_output, DLTensor *grad_value, DLTensor *grad_attention_weights);
+
 /* This thread's last failure, in words: never NULL, empty if nothing has failed yet. Valid until this thread's next failure. */
 DEFORMKIT_API const char *deformkit_last_error(void);
 
