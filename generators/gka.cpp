@@ -28,9 +28,9 @@ CellTap::CellTap(const Expr &x_bits, const Expr &y_bits, const Expr &kind, const
 
 namespace {
 
-CellTap tap_of(const GkaInputs &in, const Expr &f, const Expr &q, const Expr &b) {
-    return CellTap(in.sampling_locations(0, f, q, b), in.sampling_locations(1, f, q, b), in.location_kind,
-                   in.level_table(f, kWidth), in.level_table(f, kHeight), in.level_table(f, kFirstKey), in.num_keys, in.careful);
+CellTap tap_of(const GkaInputs &in, const Expr &s, const Expr &q) {
+    return CellTap(in.sampling_locations(0, s, q), in.sampling_locations(1, s, q), in.location_kind, in.level_table(s, kWidth),
+                   in.level_table(s, kHeight), in.level_table(s, kFirstKey), in.num_keys, in.careful);
 }
 
 }  // namespace
@@ -38,61 +38,54 @@ CellTap tap_of(const GkaInputs &in, const Expr &f, const Expr &q, const Expr &b)
 GkaForward::GkaForward(const GkaInputs &in) {
     const Type type = compute_type(in.value.type()), bits = Int(type.bits());
     {
-        const CellTap tap = tap_of(in, f, q, b);
+        const CellTap tap = tap_of(in, s, q);
         const Expr position = select(tap.counts, tap.key * in.key_step, -1);
-        taps(f, field, q, b) =
-            mux(field, {reinterpret(type, cast(bits, position)), cast(type, in.attention_weights(f, q, b))});
+        taps(s, field, q) = mux(field, {reinterpret(type, cast(bits, position)), cast(type, in.attention_weights(s, q))});
     }
-    const auto position = [&](const Expr &f) { return cast<int32_t>(reinterpret(bits, taps(f, kPosition, q, b))); };
-    query_samples = RDom(0, in.num_heads * in.num_samples, "query_samples");
-    lowest(q, b) = 0;
-    lowest(q, b) = min(lowest(q, b), position(query_samples));
+    const auto position = [&](const Expr &sample) { return cast<int32_t>(reinterpret(bits, taps(sample, kPosition, q))); };
+    all_samples = RDom(0, in.num_samples, "all_samples");
+    lowest(q) = 0;
+    lowest(q) = min(lowest(q), position(all_samples));
 
-    sum(d, m, q, b) = make_zero(type);
-    const auto product = [&](const Expr &s) {
-        const Expr f = m * in.num_samples + s;
-        const Expr safe = unsafe_promise_clamped(position(f), 0, in.max_position);
-        return taps(f, kWeight, q, b) * cast(type, in.value(d, m, safe, b));
+    const auto product = [&](const Expr &sample) {
+        const Expr safe = unsafe_promise_clamped(position(sample), 0, in.max_position);
+        return taps(sample, kWeight, q) * cast(type, in.value(d, safe));
     };
+    sum(d, q) = make_zero(type);
     samples = RDom(0, in.num_samples, "samples");
-    samples.where(lowest(q, b) >= 0);
-    sum(d, m, q, b) += product(samples);
+    samples.where(lowest(q) >= 0);
+    sum(d, q) += product(samples);
     some_samples = RDom(0, in.num_samples, "some_samples");
-    some_samples.where(lowest(q, b) < 0);
-    some_samples.where(position(m * in.num_samples + some_samples) >= 0);
-    sum(d, m, q, b) += product(some_samples);
+    some_samples.where(lowest(q) < 0);
+    some_samples.where(position(some_samples) >= 0);
+    sum(d, q) += product(some_samples);
 }
 
 GkaBackwardSamples::GkaBackwardSamples(const GkaInputs &in) {
     const Type type = compute_type(in.value.type());
-    const CellTap tap = tap_of(in, f, q, b);
-    positions(f, q, b) = tap.key * in.key_step;
+    const CellTap tap = tap_of(in, s, q);
+    positions(s, q) = select(tap.counts, tap.key * in.key_step, -1);
 
     channels = RDom(0, in.num_channels, "channels");
-    {
-        const Expr position = unsafe_promise_clamped(positions(m * in.num_samples + s, q, b), 0, in.max_position);
-        dot(s, m, q, b) = make_zero(type);
-        dot(s, m, q, b) += cast(type, in.grad_output(channels, m, q, b)) * cast(type, in.value(channels, m, position, b));
-    }
-    head_samples = RDom(0, in.num_samples, 0, in.num_heads, "head_samples");
-    dots(f, q, b) = undef(type);
-    dots(head_samples.y * in.num_samples + head_samples.x, q, b) = dot(head_samples.x, head_samples.y, q, b);
-    grad_weight = select(tap.counts, dots(f, q, b), make_zero(type));
+    const Expr position = unsafe_promise_clamped(max(positions(s, q), 0), 0, in.max_position);
+    dot(s, q) = make_zero(type);
+    dot(s, q) += cast(type, in.grad_output(channels, q)) * cast(type, in.value(channels, position));
+    grad_weight = select(positions(s, q) >= 0, dot(s, q), make_zero(type));
 }
 
 GkaBackwardValue::GkaBackwardValue(const GkaBackwardValueInputs &in) : slab(in.slab) {
     const Type type = compute_type(in.grad_output.type());
-    const CellTap tap(in.sampling_locations(0, p, q), in.sampling_locations(1, p, q), in.location_kind,
-                      in.level_table(0, kWidth), in.level_table(0, kHeight), in.level_table(0, kFirstKey), in.num_cells,
+    const CellTap tap(in.sampling_locations(0, s, q), in.sampling_locations(1, s, q), in.location_kind,
+                      in.level_table(s, kWidth), in.level_table(s, kHeight), in.level_table(s, kFirstKey), in.num_cells,
                       in.careful);
-    cells(p, q) = select(tap.counts, tap.key, -1);
+    cells(s, q) = select(tap.counts, tap.key, -1);
 
     slab(d, cell) = undef(type);
     once = RDom(0, 1, "once");
     once.where(in.clear);
     slab(d, cell) = cast(type, once.x);
 
-    samples = RDom(0, in.num_points, 0, in.num_queries, "samples");
+    samples = RDom(0, in.num_samples, 0, in.num_queries, "samples");
     samples.where(cells(samples.x, samples.y) >= 0);
     const Expr target = unsafe_promise_clamped(cells(samples.x, samples.y), 0, in.num_cells - 1);
     slab(d, target) += cast(type, in.attention_weights(samples.x, samples.y)) * cast(type, in.grad_output(d, samples.y));

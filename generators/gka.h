@@ -16,9 +16,9 @@ namespace deformkit {
 
 /// How to read a location's 32 bits.
 enum LocationKind {
-    kFloatLocation = 0,        ///< float32; NaN and infinities are nowhere
-    kIntLocation = 1,          ///< int32
-    kMarkedIntLocation = 2,    ///< int32; the smallest is nowhere
+    kFloatLocation = 0,      ///< float32; NaN and infinities are nowhere
+    kIntLocation = 1,        ///< int32
+    kMarkedIntLocation = 2,  ///< int32; the smallest is nowhere
 };
 
 /// The cell of one sample.
@@ -26,66 +26,65 @@ struct CellTap {
     Halide::Expr counts;  ///< the location is somewhere, and the cell is one of the tensor
     Halide::Expr key;     ///< in [0, num_keys), whatever the location
 
-    /// `column` and `row` are `map(row of the table)`'s; with `careful` it may be empty or reach outside [0, num_keys).
+    /// With `careful` the map may be empty or reach outside [0, num_keys), whatever its size and first key.
     CellTap(const Halide::Expr &x_bits, const Halide::Expr &y_bits, const Halide::Expr &kind, const Halide::Expr &width,
             const Halide::Expr &height, const Halide::Expr &first_key, const Halide::Expr &num_keys, const Halide::Expr &careful);
 };
 
+/// One head of one batch item.
 struct GkaInputs {
-    Halide::Func value;               ///< (d, m, k * key_step, b)
-    Halide::Func level_table;         ///< (f, LevelRow)
-    Halide::Func sampling_locations;  ///< (xy, f, q, b), as bits
-    Halide::Func attention_weights;   ///< (f, q, b)
-    Halide::Func grad_output;         ///< (d, m, q, b), of `samples` only
-    Halide::Expr num_channels, num_heads, num_keys, num_samples, location_kind;
+    Halide::Func value;               ///< (d, k * key_step)
+    Halide::Func level_table;         ///< (s, LevelRow)
+    Halide::Func sampling_locations;  ///< (xy, s, q), as bits
+    Halide::Func attention_weights;   ///< (s, q)
+    Halide::Func grad_output;         ///< (d, q); backward only
+    Halide::Expr num_channels, num_keys, num_samples, location_kind;
     Halide::Expr key_step, max_position;  ///< see MsdaForwardInputs
-    Halide::Expr careful;
+    Halide::Expr careful;                 ///< some level is empty or reaches outside `value`
 };
 
 struct GkaForward {
     enum Field { kPosition = 0, kWeight = 1, kFields = 2 };
 
-    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, f{"f"}, field{"field"};
-    Halide::RDom query_samples, samples, some_samples;
+    Halide::Var d{"d"}, q{"q"}, s{"s"}, field{"field"};
+    Halide::RDom all_samples, samples, some_samples;
 
-    Halide::Func taps{"taps"};    ///< (f, Field, q, b); the position as bits, -1 where the sample does not count
-    Halide::Func lowest{"lowest"};  ///< (q, b): the smallest position, -1 where some sample does not count
-    /// (d, m, q, b). Only where some sample does not count is each asked: a cell that is NaN does not become harmless by a weight
-    /// of zero.
+    Halide::Func taps{"taps"};      ///< (s, Field, q); the position as bits, -1 where the sample does not count
+    Halide::Func lowest{"lowest"};  ///< (q): the smallest position: -1 where some sample does not count
+    /// (d, q). Only where some sample does not count is each asked: a cell that is NaN does not become harmless by a weight of zero.
     Halide::Func sum{"sum"};
 
     explicit GkaForward(const GkaInputs &inputs);
 };
 
 struct GkaBackwardSamples {
-    Halide::Var f{"f"}, s{"s"}, m{"m"}, q{"q"}, b{"b"};
-    Halide::RDom channels, head_samples;
+    Halide::Var s{"s"}, q{"q"};
+    Halide::RDom channels;
 
-    Halide::Func positions{"positions"};  ///< (f, q, b)
-    Halide::Func dot{"dot"};              ///< (s, m, q, b)
-    Halide::Func dots{"dots"};            ///< (f, q, b): the same by f
+    Halide::Func positions{"positions"};  ///< (s, q)
+    Halide::Func dot{"dot"};              ///< (s, q)
 
-    Halide::Expr grad_weight;  ///< of (f, q, b), in the type of arithmetic
+    Halide::Expr grad_weight;  ///< of (s, q), in the type of arithmetic
 
     explicit GkaBackwardSamples(const GkaInputs &inputs);
 };
 
-/// The samples of one head on one level.
+/// Samples of one head: of all levels or of one.
 struct GkaBackwardValueInputs {
-    Halide::Func level_table;         ///< (0, LevelRow): first key counted from the slab's first cell
-    Halide::Func sampling_locations;  ///< (xy, p, q), as bits
-    Halide::Func attention_weights;   ///< (p, q)
+    Halide::Func level_table;         ///< (s, LevelRow): first keys counted from the slab's first cell
+    Halide::Func sampling_locations;  ///< (xy, s, q), as bits
+    Halide::Func attention_weights;   ///< (s, q)
     Halide::Func grad_output;         ///< (d, q)
     Halide::Func slab;                ///< to be defined: (d, cell), in the type of arithmetic
-    Halide::Expr num_cells, num_points, num_queries, location_kind, careful;
+    Halide::Expr num_cells, num_samples, num_queries, location_kind, careful;
     Halide::Expr clear;  ///< start from zero, rather than add to what is there
 };
 
 struct GkaBackwardValue {
-    Halide::Var d{"d"}, cell{"cell"}, p{"p"}, q{"q"};
+    Halide::Var d{"d"}, cell{"cell"}, s{"s"}, q{"q"};
     Halide::RDom once, samples;
 
-    Halide::Func cells{"cells"};  ///< (p, q): -1 where the sample does not count
+    Halide::Func cells{"cells"};  ///< (s, q): -1 where the sample does not count
     Halide::Func slab;
 
     explicit GkaBackwardValue(const GkaBackwardValueInputs &inputs);

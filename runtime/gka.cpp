@@ -21,24 +21,54 @@ namespace {
 
 // Less than about 20 us of work is not worth waking a thread for.
 constexpr int64_t kMinSamplesPerTask = 8192;
-constexpr int64_t kMaxQueryTile = 512;
 constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kManyHeads = 16;
+constexpr int64_t kCellBytes = int64_t{3} << 19;
 
 struct Gradients {
     std::optional<Tensor> value, weights;
 };
 
-int64_t query_tile(const MsdaInputs &a, int64_t count) {
-    const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
-    const int64_t wanted = divide_up(a.Q, divide_up(num_threads() * kTasksPerThread, count));
-    return std::min(a.Q, std::clamp(wanted, std::min(smallest, kMaxQueryTile), kMaxQueryTile));
+/// Runs task(b, m, first query, number of queries) for all heads of `count` batch items, in parallel.
+template <typename Task>
+void for_each_head(const MsdaInputs &a, int64_t count, Task &&task) {
+    const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.samples(), 1));
+    const int64_t wanted = divide_up(a.Q, divide_up(num_threads() * kTasksPerThread, count * a.M));
+    const int64_t tile = std::min(a.Q, std::max(wanted, smallest)), tiles = divide_up(a.Q, tile);
+    parallel_for(static_cast<int>(count * a.M * tiles), [&](int i) {
+        const int64_t begin = i % tiles * tile;
+        task(i / tiles / a.M, i / tiles % a.M, begin, std::min(tile, a.Q - begin));
+    });
+}
+
+/// What the kernels of forward and of the gradient of weights do alike: they go over the cells of a head once more for each of its
+/// samples. `input` and `output` are theirs alone: weights and output, or gradients of output and of weights.
+void run_heads(const Variant &variant, const MsdaInputs &a, LevelTable &levels, int64_t first, int64_t count, const Tensor &input,
+               const Tensor &output, bool samples_in) {
+    const Cells value = prepare_value(a, variant, a.reads_often(), first, count);
+    const CellLocations cells = prepare_cell_locations(slice(a.sampling_locations, 0, first, count));
+    const OwnedTensor locations = joined_input(cells.bits.tensor, variant);
+    const LevelTable of_head = columns_of(levels, 0, a.samples(), 0);
+    for_each_head(a, count, [&](int64_t b, int64_t m, int64_t begin, int64_t queries) {
+        const auto rows = [&](const Tensor &tensor) { return slice(item(item(tensor, 0, b), 1, m), 0, begin, queries); };
+        const auto samples = [&](const Tensor &tensor) {
+            return slice(slice(item(tensor, 0, b), 1, m * a.samples(), a.samples()), 0, begin, queries);
+        };
+        LevelTable table = of_head;
+        Buffer value_buffer(item(item(value.tensor, 0, b), 1, m)), table_buffer(table_tensor(table));
+        Buffer locations_buffer(samples(locations.tensor));
+        Buffer input_buffer(samples_in ? samples(input) : rows(input)), output_buffer(samples_in ? rows(output) : samples(output));
+        value_buffer.flatten_keys(1);
+        int32_t num_keys = value.num_keys, key_step = value.key_step, kind = cells.kind;
+        bool careful = levels.careful;
+        void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), input_buffer.get(), &num_keys,
+                        &key_step,          &kind,              &careful,               output_buffer.get()};
+        run_kernel(variant, args, {});
+    });
 }
 
 void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, LevelTable &levels, int64_t first,
                      int64_t count) {
-    const Cells value = prepare_value(a, variant, a.reads_often(), first, count);
-    const CellLocations cells = prepare_cell_locations(slice(a.sampling_locations, 0, first, count));
-    const OwnedTensor locations = joined_input(cells.bits.tensor, variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     const Tensor output = slice(all_output, 0, first, count);
     OwnedTensor packed_output;
@@ -46,16 +76,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
     if (copy_output) {
         packed_output = allocate_like(output, {0, 1, 2, 3});
     }
-    Buffer value_buffer(value.tensor), table_buffer(table_tensor(levels)), locations_buffer(locations.tensor);
-    Buffer weights_buffer(weights.tensor), output_buffer(copy_output ? packed_output.tensor : output);
-    value_buffer.flatten_keys(2);
-    int32_t num_keys = value.num_keys, key_step = value.key_step, num_samples = static_cast<int32_t>(a.samples());
-    int32_t kind = cells.kind, tile = static_cast<int32_t>(query_tile(a, count));
-    bool careful = levels.careful;
-    void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
-                    &num_keys,          &key_step,          &num_samples,           &kind,
-                    &careful,           &tile,              output_buffer.get()};
-    run_kernel(variant, args, {});
+    run_heads(variant, a, levels, first, count, weights.tensor, copy_output ? packed_output.tensor : output, true);
     if (copy_output) {
         copy_elements(packed_output.tensor, output);
     }
@@ -91,26 +112,9 @@ void forward(MsdaInputs a, const Tensor &output) {
 void backward_samples(const MsdaInputs &a, LevelTable &levels, const Tensor &grad_output, const Tensor &all_grad_weights,
                       int64_t first, int64_t count) {
     const Variant &variant = choose_variant("gka_backward_samples", a.value.dtype);
-    const Cells value = prepare_value(a, variant, a.reads_often(), first, count);
     const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, false);
-    const CellLocations cells = prepare_cell_locations(slice(a.sampling_locations, 0, first, count));
-    const OwnedTensor locations = joined_input(cells.bits.tensor, variant);
     const JoinedOutput grad_weights(slice(all_grad_weights, 0, first, count), variant);
-
-    const int64_t tile = query_tile(a, count), tiles = divide_up(a.Q, tile);
-    parallel_for(static_cast<int>(count * tiles), [&](int task) {
-        const int64_t b = task / tiles, begin = task % tiles * tile, queries = std::min(tile, a.Q - begin);
-        const auto part = [&](const Tensor &tensor) { return slice(slice(tensor, 0, b, 1), 1, begin, queries); };
-        Buffer value_buffer(slice(value.tensor, 0, b, 1)), table_buffer(table_tensor(levels)), rows_buffer(part(rows.tensor));
-        Buffer locations_buffer(part(locations.tensor)), grad_weights_buffer(part(grad_weights.tensor()));
-        value_buffer.flatten_keys(2);
-        int32_t num_keys = value.num_keys, key_step = value.key_step, num_samples = static_cast<int32_t>(a.samples());
-        int32_t kind = cells.kind;
-        bool careful = levels.careful;
-        void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), rows_buffer.get(), &num_keys,
-                        &key_step,          &num_samples,       &kind,                  &careful,          grad_weights_buffer.get()};
-        run_kernel(variant, args, {});
-    });
+    run_heads(variant, a, levels, first, count, rows.tensor, grad_weights.tensor(), false);
     grad_weights.finish();
 }
 
@@ -130,15 +134,19 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
     }
     const Tensor gradient = copy ? packed.tensor : target;
 
+    // By heads where these are enough for the threads and the cells of one fit into L2; else by maps. Shapes alone decide, since
+    // the order of sums in maps that share cells depends on it.
+    const bool whole = a.B * a.M >= kManyHeads && a.K * round_up(a.D, kChannelMultiple) * 4 <= kCellBytes;
     LevelTable maps;
-    maps.columns = a.L;
     maps.careful = levels.careful;
-    for (int row = 0; row < 3; row++) {
+    maps.columns = whole ? 1 : a.L;
+    for (int row = 0; row < 3 && !whole; row++) {
         for (int64_t l = 0; l < a.L; l++) {
             maps.rows.push_back(levels.rows[row * levels.columns + l * a.P]);
         }
     }
-    const std::vector<KeyGroup> groups = group_maps(maps, a.K);
+    const std::vector<KeyGroup> groups = whole ? std::vector<KeyGroup>{{0, a.K, {0}}} : group_maps(maps, a.K);
+    const int64_t samples_of_map = whole ? a.samples() : a.P;
     // Few samples: straight into the gradient, where a slab would only be cleared and copied.
     const bool direct = a.value.dtype.bits >= 32 && a.D % kChannelMultiple == 0 && !a.reads_often();
     std::vector<Slabs> slabs(groups.size());
@@ -159,8 +167,10 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
         bool careful = levels.careful, clear = true;
         int32_t kind = cells.kind;
         for (int64_t l : group.maps) {
-            LevelTable column = columns_of(maps, l, 1, group.first_key);
-            const auto samples = [&](const Tensor &tensor) { return slice(item(tensor, 0, b), 1, m * a.samples() + l * a.P, a.P); };
+            LevelTable column = columns_of(levels, l * samples_of_map, samples_of_map, group.first_key);
+            const auto samples = [&](const Tensor &tensor) {
+                return slice(item(tensor, 0, b), 1, m * a.samples() + l * samples_of_map, samples_of_map);
+            };
             Buffer table_buffer(table_tensor(column)), locations_buffer(samples(locations.tensor));
             Buffer weights_buffer(samples(weights.tensor));
             void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(),

@@ -10,7 +10,7 @@ struct GkaCpuKnobs {
     Halide::Expr careful;
 };
 
-void schedule_gka_forward_cpu(GkaForward &f, Halide::Func output, const GkaCpuKnobs &knobs, const Halide::Expr &query_tile);
+void schedule_gka_forward_cpu(GkaForward &f, Halide::Func output, const GkaCpuKnobs &knobs);
 void schedule_gka_backward_samples_cpu(GkaBackwardSamples &f, Halide::Func grad_weights, const GkaCpuKnobs &knobs);
 void schedule_gka_backward_value_cpu(GkaBackwardValue &f, const GkaCpuKnobs &knobs);
 
