@@ -20,10 +20,16 @@ deformkit_variants(msda forward f64 TARGETS avx512 avx2 sse41)
 deformkit_variants(msda forward_head_major f32 TARGETS avx512 avx2 sse41 COMPANION)
 deformkit_variants(msda forward_head_major f16 TARGETS avx512 avx2 COMPANION)
 deformkit_variants(msda forward_head_major bf16 TARGETS avx512 avx2 sse41 COMPANION)
-deformkit_variants(msda backward_samples f32 TARGETS avx512 avx2 sse41)
-deformkit_variants(msda backward_value f32 TARGETS avx512 avx2 sse41)
-deformkit_variants(rows magnitude f32 TARGETS avx512 avx2 sse41)
-deformkit_variants(rows reduce f32 TARGETS avx512 avx2 sse41)
+
+# Backward: what samples get, what value gets, and the passes over rows of channels that go with them.
+foreach (type f32 f16 bf16 f64)
+    deformkit_variants(msda backward_samples ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(msda backward_value ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(rows magnitude ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(rows reduce ${type} TARGETS avx512 avx2 sse41)
+endforeach ()
+
+# Deformable aggregation and geometric kernel attention.
 foreach (type f32 f16 bf16 f64)
     deformkit_variants(da forward ${type} TARGETS avx512 avx2 sse41)
     deformkit_variants(da backward_samples ${type} TARGETS avx512 avx2 sse41)

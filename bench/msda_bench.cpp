@@ -35,12 +35,12 @@ int64_t work_of(const MsdaWorkload &w) {
 constexpr int64_t kMostDeviceWork = 4'000'000;
 
 /// Benchmarks are registered workload by workload, so that only one problem lives at a time.
-MsdaProblem &problem_of(const MsdaWorkload &workload, int64_t value_offset) {
+MsdaProblem &problem_of(const MsdaWorkload &workload, testing::Type type, int64_t value_offset) {
     static std::unique_ptr<MsdaProblem> problem;
     static int64_t offset = 0;
-    if (!problem || problem->workload.name != workload.name || offset != value_offset) {
+    if (!problem || problem->workload.name != workload.name || problem->type != type || offset != value_offset) {
         problem.reset();  // before the next one takes memory
-        problem = std::make_unique<MsdaProblem>(workload, value_offset);
+        problem = std::make_unique<MsdaProblem>(workload, type, value_offset);
         offset = value_offset;
     }
     return *problem;
@@ -54,7 +54,7 @@ void set_counters(benchmark::State &state, const MsdaProblem &p) {
 
 void run_variant(benchmark::State &state, const Variant &variant, const MsdaWorkload &workload, int64_t value_offset,
                  int threads) {
-    MsdaProblem &p = problem_of(workload, value_offset);
+    MsdaProblem &p = problem_of(workload, testing::type_named(variant.type), value_offset);
     const auto call = [&p] {
         return deformkit_msda_forward(&p.value, &p.spatial_shapes, &p.level_start_index, &p.sampling_locations,
                                       &p.attention_weights, &p.output);
@@ -84,10 +84,11 @@ void run_hand_written(benchmark::State &state, const MsdaWorkload &workload, int
         state.SkipWithError("this machine has no AVX-512");
         return;
     }
-    MsdaProblem &p = problem_of(workload, 0);
+    MsdaProblem &p = problem_of(workload, testing::Type::kF32, 0);
     while (state.KeepRunning()) {
-        hand_msda_forward(workload, p.value_data.data(), p.spatial_shapes_data.data(), p.level_start_index_data.data(),
-                          p.sampling_locations_data.data(), p.attention_weights_data.data(), p.output_data.data(), threads);
+        hand_msda_forward(workload, p.value_data.floats(), p.spatial_shapes_data.data(), p.level_start_index_data.data(),
+                          p.sampling_locations_data.floats(), p.attention_weights_data.floats(), p.output_data.floats(),
+                          threads);
         benchmark::ClobberMemory();
     }
     set_counters(state, p);
@@ -103,10 +104,11 @@ void add(const std::string &subject, const std::string &workload, int threads, b
         ->ComputeStatistics("max", [](const std::vector<double> &v) { return *std::max_element(v.begin(), v.end()); });
 }
 
-void add_variants(const MsdaWorkload &workload, int64_t value_offset, const std::vector<int> &threads) {
+void add_variants(const MsdaWorkload &workload, const std::string &type, int64_t value_offset,
+                  const std::vector<int> &threads) {
     const std::string suffix = value_offset ? "/unaligned" : "";
     const benchmark::TimeUnit unit = workload.name == kCallOverhead.name ? benchmark::kNanosecond : benchmark::kMillisecond;
-    for (const Variant &variant : variants_of("msda", "forward", "f32")) {
+    for (const Variant &variant : variants_of("msda", "forward", type)) {
         if (variant.on_device() && (value_offset || work_of(workload) > kMostDeviceWork)) {
             continue;
         }
@@ -121,15 +123,17 @@ void add_variants(const MsdaWorkload &workload, int64_t value_offset, const std:
 }
 
 void add_all(const std::vector<int> &threads) {
-    add_variants(kCallOverhead, 0, threads);
+    add_variants(kCallOverhead, "f32", 0, threads);
     for (const MsdaWorkload &workload : testing::msda_model_workloads()) {
-        add_variants(workload, 0, threads);
+        for (const char *type : {"f32", "f16", "bf16", "f64"}) {
+            add_variants(workload, type, 0, threads);
+        }
         if (workload.name == "detr_encoder") {
             for (int n : threads) {
                 add("hand_avx512", workload.name, n, benchmark::kMillisecond,
                     [=, &workload](benchmark::State &state) { run_hand_written(state, workload, n); });
             }
-            add_variants(workload, 4, threads);  // 16 bytes: what malloc promises
+            add_variants(workload, "f32", 16, threads);  // what malloc promises
         }
     }
 }

@@ -8,22 +8,25 @@
 #include <memory>
 #include <vector>
 
+#include "types.h"
 #include "workloads.h"
 
 namespace deformkit::bench {
 
-/// Float storage that starts `offset` floats behind a 64-byte boundary (a cache line, and an AVX-512 register).
-class AlignedFloats {
+/// Storage that starts `offset` bytes behind a 64-byte boundary (a cache line, and an AVX-512 register).
+class AlignedMemory {
 public:
-    explicit AlignedFloats(int64_t size, int64_t offset = 0);
+    explicit AlignedMemory(int64_t bytes, int64_t offset = 0);
 
-    float *data() const { return memory_.get() + offset_; }
+    unsigned char *data() const { return memory_.get() + offset_; }
+    const float *floats() const { return reinterpret_cast<const float *>(data()); }
+    float *floats() { return reinterpret_cast<float *>(data()); }
 
 private:
     struct Free {
-        void operator()(float *p) const { std::free(p); }
+        void operator()(unsigned char *p) const { std::free(p); }
     };
-    std::unique_ptr<float, Free> memory_;
+    std::unique_ptr<unsigned char, Free> memory_;
     int64_t offset_;
 };
 
@@ -31,16 +34,17 @@ private:
 constexpr uint32_t kInputSeed = 1;
 
 struct MsdaProblem {
-    /// `value_offset`: floats by which the value misses a 64-byte boundary; all else is on one.
-    explicit MsdaProblem(const testing::MsdaWorkload &workload, int64_t value_offset = 0);
+    /// `value_offset`: bytes by which the value misses a 64-byte boundary; all else is on one.
+    MsdaProblem(const testing::MsdaWorkload &workload, testing::Type type, int64_t value_offset);
 
     int64_t samples() const;
     int64_t bytes() const;  ///< five inputs and the output, each once
 
     const testing::MsdaWorkload workload;
+    const testing::Type type;
     std::vector<int64_t> shapes[6];
     std::vector<int64_t> spatial_shapes_data, level_start_index_data;
-    AlignedFloats value_data, sampling_locations_data, attention_weights_data, output_data;
+    AlignedMemory value_data, sampling_locations_data, attention_weights_data, output_data;
     DLTensor value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output;
 };
 

@@ -78,6 +78,31 @@ def _footer(result):
     return text
 
 
+STORAGE_TYPES = ("f32", "f16", "bf16", "f64")
+
+
+def types_table(result):
+    """Rows of msda_bench: the chosen variant for each storage type, and float32's time divided by its own."""
+    found = _google_benchmark_rows(result)
+    lines = []
+    for row in result["rows"]:
+        names = {t: f"{row['chosen'].replace('_f32_', f'_{t}_')}/{row['workload']}/threads:{row['threads']}" for t in STORAGE_TYPES}
+        times = {t: found[name]["real_time"] for t, name in names.items() if name in found}
+        if "f32" not in times or len(times) == 1:
+            continue
+        cells = [row["workload"], str(row["threads"]), _milliseconds(times["f32"])]
+        for storage in STORAGE_TYPES[1:]:
+            time = times.get(storage)
+            cells += [_milliseconds(time), _ratio(times["f32"] / time if time else None)]
+        lines.append(cells)
+    if not lines:
+        return []
+    header = ["workload", "threads", "f32 ms"]
+    for storage in STORAGE_TYPES[1:]:
+        header += [f"{storage} ms", "vs f32"]
+    return ["Storage types (msda_bench; vs f32: float32's time / the type's):", "", *_layout(header, lines), ""]
+
+
 def table(result):
     rows = result["rows"]
     # Columns for the variants that the library did not choose, if any row has them.
@@ -124,4 +149,4 @@ def table(result):
     if any(busy(row) for row in rows):
         most = max(row["cores_taken_by_others"] for row in rows if busy(row))
         marked.append(f"* Other processes were using up to {most:.1f} cores: do not quote these figures.")
-    return "\n".join([*title, *_layout(header, lines), "", *marked, *slower, *_footer(result)])
+    return "\n".join([*title, *_layout(header, lines), "", *marked, *slower, *types_table(result), *_footer(result)])

@@ -229,7 +229,9 @@ def main():
     if binary.exists():
         print("[msda_bench]", file=sys.stderr, flush=True)
         names = [w.name for w in workloads if not arguments.quick or w.name == "detr_encoder"]
-        pattern = f"/({'|'.join(['call_overhead', *names])})/"
+        # float32 on every target, the other types on the one that the library chooses.
+        target = report.target_of(rows[0]["chosen"])
+        pattern = f"(_f32_[a-z0-9]+|_{target})/({'|'.join(['call_overhead', *names])})/"
         result["google_benchmark"] = google_benchmark(binary, arguments.threads, pattern, arguments.quick)
 
     print(report.table(result))

@@ -15,7 +15,7 @@ struct Variant {
     bool on_device() const { return target == "opencl" || target == "cuda"; }
 };
 
-/// Best first.
+/// Best first within each type.
 inline std::vector<Variant> variants_of(const std::string &op, const std::string &pass, const std::string &type) {
     static const std::vector<Variant> all = {
 #define DEFORMKIT_VARIANT(op, pass, type, target) {#op, #pass, #type, #target},

@@ -93,9 +93,6 @@ DaBackwardValue::DaBackwardValue(const DaBackwardValueInputs &in) : visible(visi
     }
 
     slab(d, g, cell) = undef(type);
-    once = RDom(0, 1, "once");
-    once.where(in.clear);
-    slab(d, g, cell) = cast(type, once.x);
 
     corners = RDom(0, 4, 0, in.num_points, 0, in.num_anchors, "corners");
     {

@@ -44,17 +44,16 @@ struct DaBackwardValueInputs {
     Halide::Func sample_locations;  ///< (xy, p, v): on its camera
     Halide::Func weights;           ///< (g, p, v)
     Halide::Func grad_output;       ///< (d, g, v)
-    Halide::Func slab;              ///< to be defined: (d, g, cell), in the type of arithmetic
+    Halide::Func slab;              ///< to be defined: (d, g, cell), in the type of arithmetic; what is there already counts
     Halide::Expr num_cells, num_points, num_anchors;
     Halide::Expr careful;  ///< the map is empty or reaches outside: the last cell is spare
-    Halide::Expr clear;    ///< start from zero, rather than add to what is there
 };
 
 struct DaBackwardValue {
     enum Field { kCell = 0, kWeight = 4, kFields = 8 };  ///< of four corners each; cells as bits
 
     Halide::Var d{"d"}, g{"g"}, v{"v"}, p{"p"}, cell{"cell"}, field{"field"};
-    Halide::RDom once, corners;  ///< corners: (c, i, v)
+    Halide::RDom corners;  ///< corners: (c, i, v)
 
     DaVisible visible;
     Halide::Func taps{"taps"};  ///< (p, Field, v)

@@ -39,11 +39,11 @@ public:
 
     void generate() {
         deformkit::DaBackwardSamplesInputs in;
-        in.feature_maps = feature_maps;
+        in.feature_maps = deformkit::widened(feature_maps, get_target());
         in.map_table = map_table;
-        in.sample_locations = sample_locations;
-        in.weights = weights;
-        in.grad_output = grad_output;
+        in.sample_locations = deformkit::widened(sample_locations, get_target());
+        in.weights = deformkit::widened(weights, get_target());
+        in.grad_output = deformkit::widened(grad_output, get_target());
         in.num_channels = grad_output.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
         in.num_groups = weights.dim(0).extent();
         in.num_keys = num_keys;
@@ -53,8 +53,8 @@ public:
         in.max_position = feature_maps.dim(2).extent() - 1;
         in.careful = careful;
         deformkit::DaBackwardSamples f(in);
-        grad_locations(f.xy, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_location);
-        grad_weights(f.g, f.s, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_weight);
+        grad_locations(f.xy, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_location, get_target());
+        grad_weights(f.g, f.s, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_weight, get_target());
 
         deformkit::dense_from_zero(feature_maps);
         deformkit::dense_from_zero(map_table);
@@ -83,7 +83,6 @@ public:
     Input<Buffer<void, 3>> weights{"weights"};
     Input<Buffer<void, 3>> grad_output{"grad_output"};
     Input<bool> careful{"careful"};
-    Input<bool> clear{"clear"};
     Output<Buffer<void, 3>> slab{"slab"};
 
     GeneratorParam<Type> storage_type{"storage_type", Float(32)};
@@ -99,15 +98,14 @@ public:
     void generate() {
         deformkit::DaBackwardValueInputs in;
         in.map_table = map_table;
-        in.sample_locations = sample_locations;
-        in.weights = weights;
-        in.grad_output = grad_output;
+        in.sample_locations = deformkit::widened(sample_locations, get_target());
+        in.weights = deformkit::widened(weights, get_target());
+        in.grad_output = deformkit::widened(grad_output, get_target());
         in.slab = slab;
         in.num_cells = slab.dim(2).extent();
         in.num_points = sample_locations.dim(1).extent();
         in.num_anchors = sample_locations.dim(2).extent();
         in.careful = careful;
-        in.clear = clear;
         deformkit::DaBackwardValue f(in);
 
         deformkit::dense_from_zero(map_table);

@@ -38,10 +38,10 @@ public:
 
     void generate() {
         deformkit::DaForwardInputs in;
-        in.feature_maps = feature_maps;
+        in.feature_maps = deformkit::widened(feature_maps, get_target());
         in.map_table = map_table;
-        in.sample_locations = sample_locations;
-        in.weights = weights;
+        in.sample_locations = deformkit::widened(sample_locations, get_target());
+        in.weights = deformkit::widened(weights, get_target());
         in.num_keys = num_keys;
         in.num_points = sample_locations.dim(1).extent() / num_cameras;
         in.num_cameras = num_cameras;
@@ -51,7 +51,7 @@ public:
         in.max_position = feature_maps.dim(2).extent() - 1;
         in.careful = careful;
         deformkit::DaForward f(in);
-        output(f.d, f.g, f.a, f.b) = deformkit::round_to_storage(storage_type, f.total(f.d, f.g, f.a, f.b));
+        output(f.d, f.g, f.a, f.b) = deformkit::round_to_storage(storage_type, f.total(f.d, f.g, f.a, f.b), get_target());
 
         deformkit::dense_from_zero(feature_maps);
         deformkit::dense_from_zero(map_table);

@@ -81,9 +81,6 @@ GkaBackwardValue::GkaBackwardValue(const GkaBackwardValueInputs &in) : slab(in.s
     cells(s, q) = select(tap.counts, tap.key, -1);
 
     slab(d, cell) = undef(type);
-    once = RDom(0, 1, "once");
-    once.where(in.clear);
-    slab(d, cell) = cast(type, once.x);
 
     samples = RDom(0, in.num_samples, 0, in.num_queries, "samples");
     samples.where(cells(samples.x, samples.y) >= 0);

@@ -75,14 +75,13 @@ struct GkaBackwardValueInputs {
     Halide::Func sampling_locations;  ///< (xy, s, q), as bits
     Halide::Func attention_weights;   ///< (s, q)
     Halide::Func grad_output;         ///< (d, q)
-    Halide::Func slab;                ///< to be defined: (d, cell), in the type of arithmetic
+    Halide::Func slab;                ///< to be defined: (d, cell), in the type of arithmetic; what is there already counts
     Halide::Expr num_cells, num_samples, num_queries, location_kind, careful;
-    Halide::Expr clear;  ///< start from zero, rather than add to what is there
 };
 
 struct GkaBackwardValue {
     Halide::Var d{"d"}, cell{"cell"}, s{"s"}, q{"q"};
-    Halide::RDom once, samples;
+    Halide::RDom samples;
 
     Halide::Func cells{"cells"};  ///< (s, q): -1 where the sample does not count
     Halide::Func slab;

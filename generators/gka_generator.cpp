@@ -35,10 +35,10 @@ public:
 
     void generate() {
         deformkit::GkaInputs in;
-        in.value = value;
+        in.value = deformkit::widened(value, get_target());
         in.level_table = level_table;
         in.sampling_locations = sampling_locations;
-        in.attention_weights = attention_weights;
+        in.attention_weights = deformkit::widened(attention_weights, get_target());
         in.num_keys = num_keys;
         in.num_samples = level_table.dim(0).extent();
         in.location_kind = location_kind;
@@ -46,7 +46,7 @@ public:
         in.max_position = value.dim(1).extent() - 1;
         in.careful = careful;
         deformkit::GkaForward f(in);
-        output(f.d, f.q) = deformkit::round_to_storage(storage_type, f.sum(f.d, f.q));
+        output(f.d, f.q) = deformkit::round_to_storage(storage_type, f.sum(f.d, f.q), get_target());
 
         deformkit::dense_from_zero(value);
         deformkit::dense_from_zero(level_table);
@@ -87,10 +87,10 @@ public:
 
     void generate() {
         deformkit::GkaInputs in;
-        in.value = value;
+        in.value = deformkit::widened(value, get_target());
         in.level_table = level_table;
         in.sampling_locations = sampling_locations;
-        in.grad_output = grad_output;
+        in.grad_output = deformkit::widened(grad_output, get_target());
         in.num_channels = grad_output.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
         in.num_keys = num_keys;
         in.num_samples = level_table.dim(0).extent();
@@ -99,7 +99,7 @@ public:
         in.max_position = value.dim(1).extent() - 1;
         in.careful = careful;
         deformkit::GkaBackwardSamples f(in);
-        grad_weights(f.s, f.q) = deformkit::round_to_storage(storage_type, f.grad_weight);
+        grad_weights(f.s, f.q) = deformkit::round_to_storage(storage_type, f.grad_weight, get_target());
 
         deformkit::dense_from_zero(value);
         deformkit::dense_from_zero(level_table);
@@ -127,7 +127,6 @@ public:
     Input<Buffer<void, 2>> grad_output{"grad_output"};
     Input<int32_t> location_kind{"location_kind"};
     Input<bool> careful{"careful"};
-    Input<bool> clear{"clear"};
     Output<Buffer<void, 2>> slab{"slab"};
 
     GeneratorParam<Type> storage_type{"storage_type", Float(32)};
@@ -143,15 +142,14 @@ public:
         deformkit::GkaBackwardValueInputs in;
         in.level_table = level_table;
         in.sampling_locations = sampling_locations;
-        in.attention_weights = attention_weights;
-        in.grad_output = grad_output;
+        in.attention_weights = deformkit::widened(attention_weights, get_target());
+        in.grad_output = deformkit::widened(grad_output, get_target());
         in.slab = slab;
         in.num_cells = slab.dim(1).extent();
         in.num_samples = attention_weights.dim(0).extent();
         in.num_queries = attention_weights.dim(1).extent();
         in.location_kind = location_kind;
         in.careful = careful;
-        in.clear = clear;
         deformkit::GkaBackwardValue f(in);
 
         deformkit::dense_from_zero(level_table);

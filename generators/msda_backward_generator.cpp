@@ -1,6 +1,7 @@
 #include "../schedules/msda_backward.h"
 #include "buffers.h"
 #include "msda_backward.h"
+#include "storage.h"
 
 namespace {
 
@@ -8,22 +9,22 @@ using namespace Halide;
 
 /// Shapes, fastest axis first, mins all zero:
 ///   value [D', M, (K - 1) * key_step + 1], D' a multiple of 16, K >= 2;  level_table [M * S, 3];
-///   sampling_locations [2, M * S, Q];  attention_weights [M * S, Q];  grad_output [D', M, Q];
-///   grad_locations [2, M * S, Q];  grad_weights [M * S, Q]. Either gradient may have Q = 0: not wanted.
+///   sampling_locations [2, M * S, X, Y];  attention_weights [M * S, X, Y];  grad_output [D', M, X, Y];
+///   grad_locations [2, M * S, X, Y];  grad_weights [M * S, X, Y]. Either gradient may have X = Y = 0: not wanted.
 /// The innermost axes are dense; every other stride is free.
 class MsdaBackwardSamples : public Generator<MsdaBackwardSamples> {
 public:
     Input<Buffer<void, 3>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
-    Input<Buffer<void, 3>> sampling_locations{"sampling_locations"};
-    Input<Buffer<void, 2>> attention_weights{"attention_weights"};
-    Input<Buffer<void, 3>> grad_output{"grad_output"};
+    Input<Buffer<void, 4>> sampling_locations{"sampling_locations"};
+    Input<Buffer<void, 3>> attention_weights{"attention_weights"};
+    Input<Buffer<void, 4>> grad_output{"grad_output"};
     Input<int32_t> num_keys{"num_keys"};
     Input<int32_t> key_step{"key_step"};
     Input<int32_t> num_samples{"num_samples"};
     Input<bool> careful{"careful"};
-    Output<Buffer<void, 3>> grad_locations{"grad_locations"};
-    Output<Buffer<void, 2>> grad_weights{"grad_weights"};
+    Output<Buffer<void, 4>> grad_locations{"grad_locations"};
+    Output<Buffer<void, 3>> grad_weights{"grad_weights"};
 
     GeneratorParam<Type> storage_type{"storage_type", Float(32)};
     GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
@@ -38,12 +39,13 @@ public:
     }
 
     void generate() {
+        const Target target = get_target();
         deformkit::MsdaBackwardSamplesInputs in;
-        in.value = value;
+        in.value = deformkit::widened(value, target);
         in.level_table = level_table;
-        in.sampling_locations = sampling_locations;
-        in.attention_weights = attention_weights;
-        in.grad_output = grad_output;
+        in.sampling_locations = deformkit::widened(sampling_locations, target);
+        in.attention_weights = deformkit::widened(attention_weights, target);
+        in.grad_output = deformkit::widened(grad_output, target);
         in.num_channels = grad_output.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
         in.num_heads = grad_output.dim(1).extent();
         in.num_keys = num_keys;
@@ -52,8 +54,9 @@ public:
         in.num_samples = num_samples;
         in.careful = careful;
         deformkit::MsdaBackwardSamples algorithm(in);
-        grad_locations(algorithm.xy, algorithm.f, algorithm.q) = cast(grad_locations.type(), algorithm.grad_location);
-        grad_weights(algorithm.f, algorithm.q) = cast(grad_weights.type(), algorithm.grad_weight);
+        const Var &f = algorithm.f, &x = algorithm.x, &y = algorithm.y;
+        grad_locations(algorithm.xy, f, x, y) = deformkit::round_to_storage(storage_type, algorithm.grad_location, target);
+        grad_weights(f, x, y) = deformkit::round_to_storage(storage_type, algorithm.grad_weight, target);
 
         deformkit::dense_from_zero(value);
         deformkit::dense_from_zero(level_table);
@@ -71,20 +74,23 @@ public:
 
         const int type_lanes = deformkit::compute_lanes(storage_type, lanes);
         deformkit::schedule_msda_backward_samples_cpu(algorithm, grad_locations, grad_weights,
-                                                      {type_lanes, grad_output.dim(0).extent(), num_samples});
+                                                      {type_lanes, grad_output.dim(0).extent(), num_samples, careful});
     }
 };
 
 /// Shapes, fastest axis first, mins all zero:
-///   level_table [S, 3];  sampling_locations [2, S, Q];  attention_weights [S, Q];  grad_output [D', Q], D' a multiple of 16;
-///   slab [D', cells], cells >= 2, in the type of arithmetic.
+///   sampling_locations [2, S * Q];  attention_weights [S * Q];  grad_output [D', Q], D' a multiple of 16;
+///   slab [D', cells], cells >= 2, in the type of arithmetic, added to.
 /// The innermost axes are dense; every other stride is free.
 class MsdaBackwardValue : public Generator<MsdaBackwardValue> {
 public:
-    Input<Buffer<int32_t, 2>> level_table{"level_table"};
-    Input<Buffer<void, 3>> sampling_locations{"sampling_locations"};
-    Input<Buffer<void, 2>> attention_weights{"attention_weights"};
+    Input<Buffer<void, 2>> sampling_locations{"sampling_locations"};
+    Input<Buffer<void, 1>> attention_weights{"attention_weights"};
     Input<Buffer<void, 2>> grad_output{"grad_output"};
+    Input<int32_t> num_samples{"num_samples"};
+    Input<int32_t> width{"width"};
+    Input<int32_t> height{"height"};
+    Input<int32_t> first_cell{"first_cell"};
     Input<bool> careful{"careful"};
     Input<bool> exact{"exact"};
     Output<Buffer<void, 2>> slab{"slab"};
@@ -100,29 +106,30 @@ public:
     }
 
     void generate() {
+        const Target target = get_target();
         deformkit::MsdaBackwardValueInputs in;
-        in.level_table = level_table;
-        in.sampling_locations = sampling_locations;
-        in.attention_weights = attention_weights;
-        in.grad_output = grad_output;
+        in.sampling_locations = deformkit::widened(sampling_locations, target);
+        in.attention_weights = deformkit::widened(attention_weights, target);
+        in.grad_output = deformkit::widened(grad_output, target);
+        in.width = width;
+        in.height = height;
+        in.first_cell = first_cell;
         in.num_cells = slab.dim(1).extent();
-        in.num_samples = attention_weights.dim(0).extent();
-        in.num_queries = attention_weights.dim(1).extent();
+        in.num_samples = num_samples;
+        in.num_queries = grad_output.dim(1).extent();
         in.careful = careful;
         in.exact = exact;
         deformkit::MsdaBackwardValue algorithm(in, slab);
 
-        deformkit::dense_from_zero(level_table);
         deformkit::dense_from_zero(sampling_locations);
         deformkit::dense_from_zero(attention_weights);
         deformkit::dense_from_zero(grad_output);
         deformkit::dense_from_zero(slab);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
-        level_table.dim(1).set_extent(deformkit::kLevelRows);
 
-        const int type_lanes = deformkit::compute_lanes(storage_type, lanes);
-        deformkit::schedule_msda_backward_value_cpu(algorithm, {type_lanes, slab.dim(0).extent(), in.num_samples});
+        deformkit::schedule_msda_backward_value_cpu(
+            algorithm, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), in.num_samples, careful});
     }
 };
 

@@ -9,12 +9,15 @@
 
 #include <Halide.h>
 
+#include <vector>
+
 #include "sampling.h"
 
 namespace deformkit {
 
+/// Numbers come in the type of arithmetic.
 struct MsdaForwardInputs {
-    Halide::Func value;               ///< (d, m, k * key_step, b)
+    Halide::Func value;               ///< (d, m, k * key_step, b); a pair of channels at each d where it is a pair
     Halide::Func level_table;         ///< (f, LevelRow)
     Halide::Func sampling_locations;  ///< (xy, f, q, b)
     Halide::Func attention_weights;   ///< (f, q, b)
@@ -37,11 +40,11 @@ struct MsdaForward {
     Halide::RDom samples, channels, exact_samples;
 
     Halide::Func taps{"taps"};        ///< (s, TapField, m, q, b), or (f, TapField, 0, q, b) with flat_taps
-    Halide::Func sum{"sum"};          ///< (d, m, q, b)
+    Halide::Func sum{"sum"};          ///< (d, m, q, b), of as many channels as value
     Halide::Func suspect{"suspect"};  ///< (m, q, b)
     Halide::Func exact{"exact"};      ///< (d, m, q, b), undefined where nothing is suspect
 
-    Halide::Expr result;  ///< of (d, m, q, b), in the type of arithmetic
+    std::vector<Halide::Expr> result;  ///< of (d, m, q, b): one, or a pair
 
     /// `recheck`: `sum`, corrected by `exact` where suspect (CPUs). Otherwise `exact` alone (GPUs, where a predicated load is
     /// as cheap as a plain one).

@@ -4,6 +4,7 @@
 #include "buffers.h"
 #include "rows.h"
 #include "sampling.h"
+#include "storage.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ public:
 
     void generate() {
         const Expr channels = input.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
-        deformkit::RowsMagnitude algorithm(input, channels, input.dim(1).extent(), input.dim(2).extent());
+        deformkit::RowsMagnitude algorithm(deformkit::widened(input, get_target()), channels, input.dim(1).extent(), input.dim(2).extent());
         output(algorithm.x) = algorithm.result;
         deformkit::dense_from_zero(input);
         deformkit::dense_from_zero(output);
@@ -49,7 +50,7 @@ public:
 
     void generate() {
         deformkit::RowsReduce algorithm(slabs, slabs.dim(3).extent());
-        output(algorithm.d, algorithm.m, algorithm.cell) = cast(output.type(), algorithm.result);
+        output(algorithm.d, algorithm.m, algorithm.cell) = deformkit::round_to_storage(storage_type, algorithm.result, get_target());
         deformkit::dense_from_zero(slabs);
         deformkit::dense_from_zero(output);
         deformkit::schedule_rows_reduce_cpu(algorithm, output,

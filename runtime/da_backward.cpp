@@ -114,16 +114,14 @@ void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &gra
     }
     const Tensor gradient = copy ? packed.tensor : target;
 
-    const std::vector<KeyGroup> groups = group_maps(table, a.K);
+    const std::vector<MapGroup> groups = group_maps(table, a.K);
     const int64_t spare = table.careful ? 1 : 0;
     const bool direct = a.feature_maps.dtype.bits >= 32 && a.D % kChannelMultiple == 0 && spare == 0;
     std::vector<Slabs> slabs(groups.size());
-    std::vector<std::pair<int64_t, int64_t>> ranges;
-    for (size_t i = 0; i < groups.size(); i++) {
-        if (!direct) {
-            slabs[i] = allocate_slabs(a.feature_maps.dtype, count, 1, a.G, groups[i].num_keys + spare, a.D, false);
-        }
-        ranges.emplace_back(groups[i].first_key, groups[i].num_keys);
+    for (size_t i = 0; i < groups.size() && !direct; i++) {
+        SlabGroup with_spare = groups[i];
+        with_spare.num_keys += spare;
+        slabs[i] = allocate_slabs(with_spare, count, a.G, a.D, a.feature_maps.dtype);
     }
 
     // Blocks of channels are independent of each other, so that how many there are changes no bit.
@@ -133,32 +131,33 @@ void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &gra
     parallel_for(static_cast<int>(count * static_cast<int64_t>(groups.size()) * blocks), [&](int task) {
         const int64_t g = task % blocks * block, b = task / blocks % count;
         const size_t i = task / (blocks * count);
-        const KeyGroup &group = groups[i];
+        const MapGroup &group = groups[i];
         const int64_t num_groups = std::min(block, a.G - g);
-        // [cells, G, D] and [G, cells, D]
-        Tensor slab = direct ? slice(item(gradient, 0, b), 0, group.first_key, group.num_keys)
-                             : item(item(slabs[i].tensor, 0, b), 0, 0);
-        if (!direct) {
-            std::swap(slab.shape[0], slab.shape[1]);
-            std::swap(slab.strides[0], slab.strides[1]);
+        const Tensor cells = direct ? slice(item(gradient, 0, b), 0, group.first_key, group.num_keys)
+                                    : item(item(slabs[i].tensor, 0, b), 0, 0).swap_axes(0, 1);
+        const Tensor slab = slice(cells, 1, g, num_groups);
+        for (int64_t j = 0; j < num_groups && !slab.can_join_axes(1); j++) {
+            clear_slab(item(slab, 1, j));
         }
-        Buffer slab_buffer(slice(slab, 1, g, num_groups)), rows_buffer(slice(item(rows.tensor, 0, b), 1, g, num_groups));
-        bool careful = table.careful, clear = true;
+        if (slab.can_join_axes(1)) {
+            clear_slab(slab.join_axes(1));
+        }
+        Buffer slab_buffer(slab), rows_buffer(slice(item(rows.tensor, 0, b), 1, g, num_groups));
+        bool careful = table.careful;
         for (int64_t map : group.maps) {
             LevelTable column = columns_of(table, map, 1, group.first_key);
             const int64_t n = map / a.S, s = map % a.S;
             Buffer table_buffer(table_tensor(column)), locations_buffer(item(item(locations.tensor, 0, b), 2, n));
             Buffer weights_buffer(slice(item(item(item(weights.tensor, 0, b), 2, n), 2, s), 2, g, num_groups));
-            void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &careful, &clear,
+            void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &careful,
                             slab_buffer.get()};
             run_kernel(variant, args, {});
-            clear = false;
         }
     });
     for (size_t i = 0; i < groups.size() && !direct; i++) {
-        reduce_slabs(slabs[i].tensor, groups[i].first_key, groups[i].num_keys, gradient);
+        reduce_slabs(slabs[i], groups[i], gradient);
     }
-    clear_gaps(ranges, gradient);
+    clear_gaps(groups, gradient);
     if (copy) {
         copy_elements(packed.tensor, target);
     }

@@ -145,26 +145,23 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
             maps.rows.push_back(levels.rows[row * levels.columns + l * a.P]);
         }
     }
-    const std::vector<KeyGroup> groups = whole ? std::vector<KeyGroup>{{0, a.K, {0}}} : group_maps(maps, a.K);
+    const std::vector<MapGroup> groups = whole ? std::vector<MapGroup>{{{0, 0, 0, a.K}, {0}}} : group_maps(maps, a.K);
     const int64_t samples_of_map = whole ? a.samples() : a.P;
     // Few samples: straight into the gradient, where a slab would only be cleared and copied.
     const bool direct = a.value.dtype.bits >= 32 && a.D % kChannelMultiple == 0 && !a.reads_often();
     std::vector<Slabs> slabs(groups.size());
-    std::vector<std::pair<int64_t, int64_t>> ranges;
-    for (size_t i = 0; i < groups.size(); i++) {
-        if (!direct) {
-            slabs[i] = allocate_slabs(a.value.dtype, count, 1, a.M, groups[i].num_keys, a.D, true);
-        }
-        ranges.emplace_back(groups[i].first_key, groups[i].num_keys);
+    for (size_t i = 0; i < groups.size() && !direct; i++) {
+        slabs[i] = allocate_slabs(groups[i], count, a.M, a.D, a.value.dtype);
     }
     parallel_for(static_cast<int>(static_cast<int64_t>(groups.size()) * count * a.M), [&](int task) {
         const int64_t m = task % a.M, b = task / a.M % count;
         const size_t i = task / (a.M * count);
-        const KeyGroup &group = groups[i];
-        Buffer slab_buffer(direct ? item(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, m)
-                                  : item(item(item(slabs[i].tensor, 0, b), 0, 0), 0, m));
-        Buffer rows_buffer(item(item(rows.tensor, 0, b), 1, m));
-        bool careful = levels.careful, clear = true;
+        const MapGroup &group = groups[i];
+        const Tensor slab = direct ? item(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, m)
+                                   : item(item(item(slabs[i].tensor, 0, b), 0, 0), 0, m);
+        clear_slab(slab);
+        Buffer slab_buffer(slab), rows_buffer(item(item(rows.tensor, 0, b), 1, m));
+        bool careful = levels.careful;
         int32_t kind = cells.kind;
         for (int64_t l : group.maps) {
             LevelTable column = columns_of(levels, l * samples_of_map, samples_of_map, group.first_key);
@@ -174,15 +171,14 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
             Buffer table_buffer(table_tensor(column)), locations_buffer(samples(locations.tensor));
             Buffer weights_buffer(samples(weights.tensor));
             void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(),
-                            &kind,              &careful,               &clear,               slab_buffer.get()};
+                            &kind,              &careful,               slab_buffer.get()};
             run_kernel(variant, args, {});
-            clear = false;
         }
     });
     for (size_t i = 0; i < groups.size() && !direct; i++) {
-        reduce_slabs(slabs[i].tensor, groups[i].first_key, groups[i].num_keys, gradient);
+        reduce_slabs(slabs[i], groups[i], gradient);
     }
-    clear_gaps(ranges, gradient);
+    clear_gaps(groups, gradient);
     if (copy) {
         copy_elements(packed.tensor, target);
     }

@@ -38,17 +38,32 @@ Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
 }
 
 Tensor item(const Tensor &tensor, int axis, int64_t i) {
-    Tensor rest = slice(tensor, axis, i, 1);
-    for (int j = axis; j + 1 < tensor.ndim; j++) {
-        rest.shape[j] = tensor.shape[j + 1];
-        rest.strides[j] = tensor.strides[j + 1];
-    }
-    rest.ndim--;
-    return rest;
+    return slice(tensor, axis, i, 1).drop_axis(axis);
 }
 
-Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, const std::vector<int> &order, int64_t keys) {
-    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], kChannelMultiple), step = value.strides[1];
+bool can_be_pairs(const Tensor &tensor) {
+    const int last = tensor.ndim - 1;
+    bool even = tensor.shape[last] % 2 == 0 && dense(tensor, last);
+    for (int i = 0; i < last; i++) {
+        even &= tensor.shape[i] <= 1 || tensor.strides[i] % 2 == 0;
+    }
+    return even;
+}
+
+Tensor as_pairs(const Tensor &tensor) {
+    Tensor pairs = tensor;
+    const int last = tensor.ndim - 1;
+    pairs.dtype = {kDLUInt, 32, 1};
+    pairs.shape[last] /= 2;
+    for (int i = 0; i < last; i++) {
+        pairs.strides[i] /= 2;
+    }
+    return pairs;
+}
+
+Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, const std::vector<int> &order, int64_t keys,
+                    int64_t channel_multiple) {
+    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], channel_multiple), step = value.strides[1];
     Cells cells;
     cells.tensor = value;
     if (pack || !dense(value, 3) || value.shape[3] != channels || value.shape[1] != keys || !addressable(value, variant) ||

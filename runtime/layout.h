@@ -30,10 +30,14 @@ bool addressable(const Tensor &tensor, const Variant &variant);
 /// `count` items along `axis`, from `first` on.
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 
-/// Item `i` along `axis`, without that axis.
+/// One item along `axis`, without that axis.
 Tensor item(const Tensor &tensor, int axis, int64_t i);
+/// Channels two by two, as 32 bits: what kernels for bfloat16 take where they work on pairs. Wants an even number of dense
+/// channels and even strides.
+bool can_be_pairs(const Tensor &tensor);
+Tensor as_pairs(const Tensor &tensor);
 
-/// Cells as CPU and GPU kernels read them: [count, keys, heads, channels], channels a multiple of kChannelMultiple.
+/// Cells as CPU and GPU kernels read them: [count, keys, heads, channels].
 struct Cells {
     OwnedTensor packed;  // unless used in place
     Tensor tensor;
@@ -41,8 +45,9 @@ struct Cells {
 };
 
 /// `value` is [count, keys, heads, channels]. Copied if `pack` or where strides or sizes are not a kernel's: axes from slowest to
-/// fastest as `order` lists them, with cells of zeros up to `keys`.
-Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, const std::vector<int> &order, int64_t keys);
+/// fastest as `order` lists them, with zeros up to `keys` and to a multiple of channels.
+Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, const std::vector<int> &order, int64_t keys,
+                    int64_t channel_multiple = kChannelMultiple);
 
 /// Gradients of outputs as kernels read them: the same for [count, queries, heads, channels]; copied by heads.
 struct Rows {

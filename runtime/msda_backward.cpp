@@ -1,14 +1,16 @@
 // Multi-scale deformable attention, backward: from the caller's tensors to kernels.
-#include "msda_backward.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 
+#include "blocks.h"
 #include "buffer.h"
 #include "dispatch.h"
 #include "error.h"
 #include "gradients.h"
 #include "layout.h"
+#include "msda_inputs.h"
 #include "parallel.h"
 #include "slabs.h"
 
@@ -16,27 +18,30 @@ namespace deformkit {
 
 namespace {
 
-// Slabs to have at least, where there is enough to do: what keeps 64 cores busy.
-constexpr int64_t kSlabs = 64;
-// A further part costs a pass over its cells to clear them and one to add them up: it has to write to each several times.
-constexpr int64_t kWritesPerCell = 8;
-constexpr int64_t kMinSamplesPerSlab = 8192;
-// Dot products of so many queries at a time: their results, 24 bytes for a sample, stay in L2.
-constexpr int64_t kQueryTile = 64;
+// Queries in a block, at most: what their dot products need, 24 bytes for a sample, stays in L2.
+constexpr int64_t kBlock = 128;
 
 struct Gradients {
     std::optional<Tensor> value, locations, weights;
+};
+
+/// What both passes read, for some batch items.
+struct Batches {
+    int64_t first, count;
+    std::vector<Block> blocks;
+    OwnedTensor rows;                // grad_output [count, M, Q, D], D a multiple of kChannelMultiple, queries in blocks
+    OwnedTensor locations, weights;  // [count, Q, M * S, 2], [count, Q, M * S]
 };
 
 /// Whether anything in `rows` is NaN or infinite.
 bool any_non_finite(const Tensor &rows) {
     const Variant &variant = choose_variant("rows_magnitude", rows.dtype);
     const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits)), queries = 256;
-    const int64_t chunks = divide_up(rows.shape[1], queries);
+    const int64_t chunks = divide_up(rows.shape[2], queries);
     std::atomic<bool> found{false};
     parallel_for(static_cast<int>(rows.shape[0] * chunks), [&](int task) {
         const int64_t first = task % chunks * queries;
-        const Tensor part = slice(item(rows, 0, task / chunks), 0, first, std::min(queries, rows.shape[1] - first));
+        const Tensor part = slice(item(rows, 0, task / chunks), 1, first, std::min(queries, rows.shape[2] - first));
         uint64_t largest = 0;
         Tensor result;
         result.name = "magnitude";
@@ -54,38 +59,34 @@ bool any_non_finite(const Tensor &rows) {
     return found;
 }
 
-void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, const Tensor &grad_output,
-                      const Gradients &gradients, int64_t first, int64_t count) {
+void backward_samples(const MsdaInputs &a, LevelTable &levels, const Batches &in, const Gradients &gradients) {
     const Variant &variant = choose_variant("msda_backward_samples", a.value.dtype);
-    const bool pays = a.reads_often();
-    const Cells value = prepare_value(a, variant, pays, first, count);
-    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, false);
-    const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
-    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
+    const Cells value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
+    const Tensor table = table_tensor(levels);
     std::optional<JoinedOutput> grad_locations, grad_weights;
     if (gradients.locations) {
-        grad_locations.emplace(slice(*gradients.locations, 0, first, count), variant);
+        grad_locations.emplace(slice(*gradients.locations, 0, in.first, in.count), variant);
     }
     if (gradients.weights) {
-        grad_weights.emplace(slice(*gradients.weights, 0, first, count), variant);
+        grad_weights.emplace(slice(*gradients.weights, 0, in.first, in.count), variant);
     }
-
-    const int64_t tile = std::clamp<int64_t>(divide_up(a.Q * count, num_threads() * 4), 1, kQueryTile);
-    const int64_t tiles = divide_up(a.Q, tile);
-    parallel_for(static_cast<int>(count * tiles), [&](int task) {
-        const int64_t b = task / tiles, begin = task % tiles * tile, queries = std::min(tile, a.Q - begin);
-        const auto part = [&](const Tensor &tensor) { return slice(item(tensor, 0, b), 0, begin, queries); };
+    const int64_t num_blocks = static_cast<int64_t>(in.blocks.size());
+    parallel_for(static_cast<int>(in.count * num_blocks), [&](int task) {
+        const int64_t b = task / num_blocks;
+        const Block &block = in.blocks[task % num_blocks];
+        const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
         // What is not wanted has no queries.
         const auto output = [&](const std::optional<JoinedOutput> &wanted, const Tensor &like) {
-            return wanted ? part(wanted->tensor()) : slice(part(like), 0, 0, 0);
+            return wanted ? part(wanted->tensor()) : slice(slice(part(like), 0, 0, 0), 1, 0, 0);
         };
-        Buffer value_buffer(item(value.tensor, 0, b)), table_buffer(table), rows_buffer(part(rows.tensor));
-        Buffer locations_buffer(part(locations.tensor)), weights_buffer(part(weights.tensor));
-        Buffer grad_locations_buffer(output(grad_locations, locations.tensor));
-        Buffer grad_weights_buffer(output(grad_weights, weights.tensor));
+        Buffer value_buffer(item(value.tensor, 0, b)), table_buffer(table);
+        Buffer rows_buffer(packed_block_of(item(in.rows.tensor, 0, b).swap_axes(0, 1), 0, block));
+        Buffer locations_buffer(part(in.locations.tensor)), weights_buffer(part(in.weights.tensor));
+        Buffer grad_locations_buffer(output(grad_locations, in.locations.tensor));
+        Buffer grad_weights_buffer(output(grad_weights, in.weights.tensor));
         value_buffer.flatten_keys(2);
         int32_t num_keys = value.num_keys, key_step = value.key_step, num_samples = static_cast<int32_t>(a.samples());
-        bool check = careful;
+        bool careful = levels.careful;
         void *args[] = {value_buffer.get(),
                         table_buffer.get(),
                         locations_buffer.get(),
@@ -94,7 +95,7 @@ void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, co
                         &num_keys,
                         &key_step,
                         &num_samples,
-                        &check,
+                        &careful,
                         grad_locations_buffer.get(),
                         grad_weights_buffer.get()};
         run_kernel(variant, args, {});
@@ -107,43 +108,22 @@ void backward_samples(const MsdaInputs &a, const Tensor &table, bool careful, co
     }
 }
 
-/// The group's columns of the level table, with keys counted from its first.
-LevelTable group_table(const LevelTable &levels, const SlabGroup &group) {
-    LevelTable table;
-    table.columns = group.num_samples;
-    table.careful = levels.careful;
-    for (int row = 0; row < 3; row++) {
-        const auto from = levels.rows.begin() + row * levels.columns + group.first_sample;
-        table.rows.insert(table.rows.end(), from, from + group.num_samples);
-    }
-    for (int64_t i = 0; i < group.num_samples; i++) {
-        table.rows[2 * group.num_samples + i] -= static_cast<int32_t>(group.first_key);
-    }
-    return table;
-}
+/// Samples as the scatter reads them: those of a head and level beside each other, queries in blocks.
+struct PackedSamples {
+    OwnedTensor locations, weights;  // [count, M * L, Q, P * 2], [count, M * L, Q, P]
 
-void scatter(const Variant &variant, const MsdaInputs &a, const SlabGroup &group, const Tensor &table, bool careful, bool exact,
-             const Tensor &rows, const Tensor &locations, const Tensor &weights, const Tensor &slab, int64_t part, int64_t m) {
-    const int64_t begin = a.Q * part / group.parts, end = a.Q * (part + 1) / group.parts;
-    const auto samples = [&](const Tensor &tensor) {
-        return slice(slice(tensor, 1, m * a.samples() + group.first_sample, group.num_samples), 0, begin, end - begin);
-    };
-    Buffer table_buffer(table), locations_buffer(samples(locations)), weights_buffer(samples(weights));
-    Buffer rows_buffer(slice(item(rows, 1, m), 0, begin, end - begin)), slab_buffer(slab);
-    void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &careful, &exact,
-                    slab_buffer.get()};
-    run_kernel(variant, args, {});
-}
+    PackedSamples(const MsdaInputs &a, const Batches &in)
+        : locations(pack_blocks(in.locations.tensor.join_axes(2).split_axis(2, a.P * 2), in.blocks, a.P * 2)),
+          weights(pack_blocks(in.weights.tensor.split_axis(2, a.P), in.blocks, a.P)) {}
+};
 
-void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::vector<SlabGroup> &groups,
-                    const Tensor &grad_output, const Tensor &all_grad_value, int64_t first, int64_t count) {
+void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::vector<SlabGroup> &groups, const Batches &in,
+                    const Tensor &all_grad_value) {
     const Variant &variant = choose_variant("msda_backward_value", a.value.dtype);
-    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, a.reads_often());
-    const bool exact = any_non_finite(rows.tensor);
-    const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
-    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
+    bool exact = any_non_finite(in.rows.tensor);
+    const PackedSamples samples(a, in);
 
-    const Tensor target = slice(all_grad_value, 0, first, count);
+    const Tensor target = slice(all_grad_value, 0, in.first, in.count);
     OwnedTensor packed;
     const bool copy = !dense(target, 3) || !addressable(target, variant);
     if (copy) {
@@ -151,48 +131,59 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::ve
     }
     const Tensor grad_value = copy ? packed.tensor : target;
     // Few samples: straight into grad_value, where a slab would only be cleared and copied.
-    const bool direct =
-        a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0 && grad_value.strides[1] > 0;
+    const bool direct = a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0;
 
-    struct Group {
-        const SlabGroup *plan;
-        LevelTable levels;
-        Tensor table;
-        Slabs slabs;
-    };
-    std::vector<Group> work(groups.size());
+    std::vector<Slabs> slabs(groups.size());
     std::vector<int> first_task(groups.size() + 1, 0);
     for (size_t g = 0; g < groups.size(); g++) {
-        Group &group = work[g];
-        group.plan = &groups[g];
-        group.levels = group_table(levels, groups[g]);
-        group.table = table_tensor(group.levels);
-        const bool in_place = direct && groups[g].parts == 1 && groups[g].num_keys >= 2;
-        if (!in_place) {
-            const int64_t cells = std::max<int64_t>(groups[g].num_keys, 2);
-            group.slabs = allocate_slabs(a.value.dtype, count, groups[g].parts, a.M, cells, a.D, /*heads_outside=*/true);
+        if (!direct || groups[g].parts > 1 || groups[g].num_keys < 2) {
+            slabs[g] = allocate_slabs(groups[g], in.count, a.M, a.D, a.value.dtype);
         }
-        first_task[g + 1] = first_task[g] + static_cast<int>(count * groups[g].parts * a.M);
+        first_task[g + 1] = first_task[g] + static_cast<int>(in.count * groups[g].parts * a.M);
     }
     parallel_for(first_task.back(), [&](int task) {
         const size_t g = std::upper_bound(first_task.begin(), first_task.end(), task) - first_task.begin() - 1;
-        const Group &group = work[g];
-        const int64_t i = task - first_task[g], parts = group.plan->parts;
-        const int64_t m = i % a.M, part = i / a.M % parts, b = i / (a.M * parts);
-        const Tensor slab = group.slabs.tensor.data != nullptr
-                                ? item(item(item(group.slabs.tensor, 0, b), 0, part), 0, m)
-                                : item(slice(item(grad_value, 0, b), 0, group.plan->first_key, group.plan->num_keys), 1, m);
-        scatter(variant, a, *group.plan, group.table, levels.careful, exact, item(rows.tensor, 0, b),
-                item(locations.tensor, 0, b), item(weights.tensor, 0, b), slab, part, m);
-    });
-    std::vector<std::pair<int64_t, int64_t>> ranges;
-    for (const Group &group : work) {
-        if (group.slabs.tensor.data != nullptr) {
-            reduce_slabs(group.slabs.tensor, group.plan->first_key, group.plan->num_keys, grad_value);
+        const SlabGroup &group = groups[g];
+        const int64_t i = task - first_task[g];
+        const int64_t m = i % a.M, part = i / a.M % group.parts, b = i / (a.M * group.parts);
+        const Tensor slab = slabs[g].tensor.data != nullptr
+                                ? item(item(item(slabs[g].tensor, 0, b), 0, part), 0, m)
+                                : item(slice(item(grad_value, 0, b), 0, group.first_key, group.num_keys), 1, m);
+        clear_slab(slab);
+        const int64_t begin = a.Q * part / group.parts, queries = a.Q * (part + 1) / group.parts - begin;
+        for (int64_t s = group.first_sample; s < group.first_sample + group.num_samples; s += a.P) {
+            int32_t width = levels.rows[s], height = levels.rows[levels.columns + s];
+            if (width == 0) {
+                continue;
+            }
+            int32_t first_cell = static_cast<int32_t>(levels.rows[2 * levels.columns + s] - group.first_key);
+            int32_t num_samples = static_cast<int32_t>(a.P);
+            bool careful = levels.careful;
+            const auto of_level = [&](const Tensor &tensor) {
+                return slice(item(item(tensor, 0, b), 0, m * a.L + s / a.P), 0, begin, queries).join_axes(0);
+            };
+            Buffer locations_buffer(of_level(samples.locations.tensor).split_axis(0, 2));
+            Buffer weights_buffer(of_level(samples.weights.tensor)), slab_buffer(slab);
+            Buffer rows_buffer(slice(item(item(in.rows.tensor, 0, b), 0, m), 0, begin, queries));
+            void *args[] = {locations_buffer.get(),
+                            weights_buffer.get(),
+                            rows_buffer.get(),
+                            &num_samples,
+                            &width,
+                            &height,
+                            &first_cell,
+                            &careful,
+                            &exact,
+                            slab_buffer.get()};
+            run_kernel(variant, args, {});
         }
-        ranges.emplace_back(group.plan->first_key, group.plan->num_keys);
+    });
+    for (size_t g = 0; g < groups.size(); g++) {
+        if (slabs[g].tensor.data != nullptr) {
+            reduce_slabs(slabs[g], groups[g], grad_value);
+        }
     }
-    clear_gaps(ranges, grad_value);
+    clear_gaps(groups, grad_value);
     if (copy) {
         copy_elements(packed.tensor, target);
     }
@@ -221,14 +212,7 @@ void backward(MsdaInputs a, const Tensor &grad_output, const Gradients &wanted) 
     }
     LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
     const int64_t all_keys = a.K, dropped = drop_unused_keys(a, levels);
-    const Tensor table = table_tensor(levels);
-    const int64_t step = batches_at_once(a, {&grad_output});
-    if (gradients.locations || gradients.weights) {
-        for (int64_t first = 0; first < a.B; first += step) {
-            backward_samples(a, table, levels.careful, grad_output, gradients, first, std::min(step, a.B - first));
-        }
-        name = choose_variant("msda_backward_samples", a.value.dtype).name;
-    }
+    std::vector<SlabGroup> groups;
     if (gradients.value) {
         Tensor &grad_value = *gradients.value;
         if (a.K != all_keys) {
@@ -236,48 +220,34 @@ void backward(MsdaInputs a, const Tensor &grad_output, const Gradients &wanted) 
             fill_zero(slice(grad_value, 1, dropped + a.K, all_keys - dropped - a.K));
             grad_value = slice(grad_value, 1, dropped, a.K);
         }
-        const std::vector<SlabGroup> groups = plan_slabs(levels, a);
-        for (int64_t first = 0; first < a.B; first += step) {
-            backward_value(a, levels, groups, grad_output, grad_value, first, std::min(step, a.B - first));
+        groups = plan_slabs(levels, a.P, {a.B, a.M, a.Q, a.samples(), a.K});
+    }
+    const bool samples = gradients.locations || gradients.weights;
+    const Variant &variant = choose_variant(gradients.value ? "msda_backward_value" : "msda_backward_samples", a.value.dtype);
+    const int64_t step = batches_at_once(a, {&grad_output});
+    for (int64_t first = 0; first < a.B; first += step) {
+        Batches in{first, std::min(step, a.B - first), {}, {}, {}, {}};
+        // Bits do not depend on the size of blocks, as long as it does not depend on the number of threads for grad_value.
+        const int64_t size =
+            gradients.value ? kBlock : std::clamp<int64_t>(divide_up(a.Q * in.count, num_threads() * 4), 1, kBlock);
+        in.blocks = make_blocks(levels, a.samples(), a.Q, a.K, size);
+        in.rows = pack_blocks(slice(grad_output, 0, first, in.count), in.blocks, round_up(a.D, kChannelMultiple));
+        in.locations = joined_input(slice(a.sampling_locations, 0, first, in.count), variant);
+        in.weights = joined_input(slice(a.attention_weights, 0, first, in.count), variant);
+        if (samples) {
+            backward_samples(a, levels, in, gradients);
         }
-        name = choose_variant("msda_backward_value", a.value.dtype).name;
+        if (gradients.value) {
+            backward_value(a, levels, groups, in, *gradients.value);
+        }
+    }
+    if (samples || gradients.value) {
+        name = variant.name;
     }
     set_last_variant(name);
 }
 
 }  // namespace
-
-std::vector<SlabGroup> plan_slabs(const LevelTable &levels, const MsdaInputs &a) {
-    std::vector<SlabGroup> groups;
-    const int64_t samples = a.samples();
-    bool separate = !levels.careful;
-    for (int64_t l = 0; l < a.L; l++) {
-        const int64_t s = l * a.P;
-        const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
-        if (width > 0 && height > 0) {
-            groups.push_back({s, a.P, levels.rows[2 * levels.columns + s], width * height});
-        }
-    }
-    for (size_t i = 0; i < groups.size() && separate; i++) {
-        for (size_t j = 0; j < i; j++) {
-            separate &= groups[i].first_key + groups[i].num_keys <= groups[j].first_key ||
-                        groups[j].first_key + groups[j].num_keys <= groups[i].first_key;
-        }
-    }
-    if (!separate) {
-        groups = {{0, samples, 0, a.K}};
-    }
-    const int64_t slabs = std::max<int64_t>(1, a.B * a.M * static_cast<int64_t>(groups.size()));
-    for (SlabGroup &group : groups) {
-        const int64_t of_head = a.Q * group.num_samples;
-        group.parts = std::max<int64_t>(1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab,
-                                                     of_head * 4 / (group.num_keys * kWritesPerCell)}));
-    }
-    // The largest first: what is left at the end is small.
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](const SlabGroup &x, const SlabGroup &y) { return x.num_samples * y.parts > y.num_samples * x.parts; });
-    return groups;
-}
 
 }  // namespace deformkit
 

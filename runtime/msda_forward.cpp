@@ -19,17 +19,23 @@ constexpr int64_t kMaxQueryTile = 1024;
 
 void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, const Tensor &table, bool careful,
                      int64_t first, int64_t count) {
-    const Variant *head_major = companion(variant, "msda_forward_head_major");
-    const bool pays = head_major != nullptr && a.reads_often();
-    const Cells value = prepare_value(a, variant, pays, first, count);
+    const bool bfloat = a.value.dtype.code == kDLBfloat;
+    const Variant *head_major = bfloat && a.D % 2 != 0 ? nullptr : companion(variant, "msda_forward_head_major");
+    const bool pays = head_major != nullptr && a.reads_often(), pairs = pays && bfloat;
+    Cells value = prepare_value(a, variant, pays, first, count, pairs ? 2 * kChannelMultiple : kChannelMultiple);
+    if (pairs) {
+        value.tensor = as_pairs(value.tensor);
+        value.key_step /= 2;
+    }
     const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     const Tensor output = slice(all_output, 0, first, count);
     OwnedTensor packed_output;
-    const bool copy_output = !dense(output, 3) || !addressable(output, variant);
+    const bool copy_output = !dense(output, 3) || !addressable(output, variant) || (pairs && !can_be_pairs(output));
     if (copy_output) {
         packed_output = allocate_like(output, {0, 1, 2, 3});
     }
+    const Tensor &written = copy_output ? packed_output.tensor : output;
 
     // Enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
     const int64_t per_thread = pays ? 4 : 1;
@@ -39,7 +45,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
         std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile)));
 
     Buffer value_buffer(value.tensor), table_buffer(table), locations_buffer(locations.tensor), weights_buffer(weights.tensor);
-    Buffer output_buffer(copy_output ? packed_output.tensor : output);
+    Buffer output_buffer(pairs ? as_pairs(written) : written);
     int32_t num_keys = value.num_keys, key_step = 1;
     if (!variant.gpu) {
         key_step = value.key_step;

@@ -108,8 +108,9 @@ int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor 
     return fits ? std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, a.B) : 1;
 }
 
-Cells prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count) {
-    return prepare_cells(slice(a.value, 0, first, count), variant, pack, {0, 2, 1, 3}, std::max<int64_t>(a.K, 2));
+Cells prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
+                    int64_t channel_multiple) {
+    return prepare_cells(slice(a.value, 0, first, count), variant, pack, {0, 2, 1, 3}, std::max<int64_t>(a.K, 2), channel_multiple);
 }
 
 }  // namespace deformkit

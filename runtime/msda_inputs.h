@@ -42,7 +42,9 @@ int64_t drop_unused_keys(MsdaInputs &inputs, LevelTable &levels);
 /// Batch items to take at once, so that copies stay within bounds and strides within 32 bits.
 int64_t batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Tensor *> others);
 
-/// Some batch items of value: copied head by head if `pack` or where strides or sizes are not a kernel's; K at least 2.
-Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count);
+/// Some batch items of value, K at least 2. Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels that work on pairs of channels want
+/// twice as many for a vector.
+Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count,
+                        int64_t channel_multiple = kChannelMultiple);
 
 }  // namespace deformkit

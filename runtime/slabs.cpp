@@ -1,23 +1,57 @@
 #include "slabs.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "buffer.h"
 #include "dispatch.h"
 #include "layout.h"
-#include "pack.h"
 #include "parallel.h"
 
 namespace deformkit {
 
 namespace {
 
+// Slabs to have at least, where there is enough to do: what keeps 64 cores busy.
+constexpr int64_t kSlabs = 64;
+// A further part costs a pass over its cells to clear them and one to add them up: it has to write to each several times.
+constexpr int64_t kWritesPerCell = 8;
+constexpr int64_t kMinSamplesPerSlab = 8192;
 constexpr int64_t kCellsPerTask = 256;
 
 }  // namespace
 
-std::vector<KeyGroup> group_maps(const LevelTable &table, int64_t keys) {
-    std::vector<KeyGroup> groups;
+std::vector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n) {
+    std::vector<SlabGroup> groups;
+    bool separate = !levels.careful;
+    for (int64_t s = 0; s < n.samples; s += points) {
+        const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
+        if (width > 0 && height > 0) {
+            groups.push_back({s, points, levels.rows[2 * levels.columns + s], width * height});
+        }
+    }
+    for (size_t i = 0; i < groups.size() && separate; i++) {
+        for (size_t j = 0; j < i; j++) {
+            separate &= groups[i].first_key + groups[i].num_keys <= groups[j].first_key ||
+                        groups[j].first_key + groups[j].num_keys <= groups[i].first_key;
+        }
+    }
+    if (!separate) {
+        groups = {{0, n.samples, 0, n.keys}};
+    }
+    const int64_t slabs = std::max<int64_t>(1, n.batches * n.heads * static_cast<int64_t>(groups.size()));
+    for (SlabGroup &group : groups) {
+        const int64_t of_head = n.queries * group.num_samples;
+        group.parts = std::max<int64_t>(1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab,
+                                                     of_head * 4 / (group.num_keys * kWritesPerCell)}));
+    }
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const SlabGroup &x, const SlabGroup &y) { return x.num_samples * y.parts > y.num_samples * x.parts; });
+    return groups;
+}
+
+std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
+    std::vector<MapGroup> groups;
     const int32_t *widths = table.rows.data(), *heights = widths + table.columns, *first_keys = heights + table.columns;
     std::vector<int64_t> order;
     for (int64_t i = 0; i < table.columns; i++) {
@@ -26,71 +60,84 @@ std::vector<KeyGroup> group_maps(const LevelTable &table, int64_t keys) {
         }
     }
     if (table.careful) {
-        return order.empty() ? groups : std::vector<KeyGroup>{{0, keys, order}};
+        return order.empty() ? groups : std::vector<MapGroup>{{{0, 0, 0, keys}, order}};
     }
     std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return first_keys[i] < first_keys[j]; });
     for (int64_t i : order) {
-        const int64_t end = first_keys[i] + static_cast<int64_t>(widths[i]) * heights[i];
+        const int64_t cells = static_cast<int64_t>(widths[i]) * heights[i], end = first_keys[i] + cells;
         if (groups.empty() || groups.back().first_key + groups.back().num_keys <= first_keys[i]) {
-            groups.push_back({first_keys[i], end - first_keys[i], {i}});
+            groups.push_back({{0, 0, first_keys[i], cells}, {i}});
         } else {
-            KeyGroup &last = groups.back();
+            MapGroup &last = groups.back();
             last.num_keys = std::max(last.num_keys, end - last.first_key);
             last.maps.push_back(i);
         }
     }
-    // The largest first: what is left at the end is small.
-    std::stable_sort(groups.begin(), groups.end(), [](const KeyGroup &x, const KeyGroup &y) {
+    for (MapGroup &group : groups) {
+        std::sort(group.maps.begin(), group.maps.end());
+    }
+    // What is left at the end is small.
+    std::stable_sort(groups.begin(), groups.end(), [](const MapGroup &x, const MapGroup &y) {
         return x.num_keys * static_cast<int64_t>(x.maps.size()) > y.num_keys * static_cast<int64_t>(y.maps.size());
     });
     return groups;
 }
 
-Slabs allocate_slabs(DLDataType storage, int64_t count, int64_t parts, int64_t heads, int64_t cells, int64_t channels,
-                     bool heads_outside) {
+Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype) {
     Slabs slabs;
     Tensor &t = slabs.tensor;
     t.name = "slabs";
-    t.dtype = {kDLFloat, static_cast<uint8_t>(storage.bits == 64 ? 64 : 32), 1};
+    t.dtype = {kDLFloat, static_cast<uint8_t>(dtype.bits == 64 ? 64 : 32), 1};
     t.ndim = 5;
-    t.shape = {count, parts, heads, cells, round_up(channels, kChannelMultiple)};
+    // Kernels read cells in pairs: there are always two.
+    t.shape = {batches, group.parts, heads, std::max<int64_t>(group.num_keys, 2), round_up(channels, kChannelMultiple)};
     int64_t elements = 1;
-    const int by_heads[] = {4, 3, 2, 1, 0}, by_cells[] = {4, 2, 3, 1, 0};
-    for (int axis : heads_outside ? by_heads : by_cells) {
-        t.strides[axis] = elements;
-        elements *= t.shape[axis];
+    for (int i = 4; i >= 0; i--) {
+        t.strides[i] = elements;
+        elements *= t.shape[i];
     }
     slabs.memory = Scratch(elements * t.element_bytes());
     t.data = slabs.memory.data();
     return slabs;
 }
 
-void reduce_slabs(const Tensor &slabs, int64_t first_key, int64_t num_keys, const Tensor &gradient) {
+void clear_slab(const Tensor &slab) {
+    const int64_t bytes = slab.shape[1] * slab.element_bytes();
+    for (int64_t cell = 0; cell < slab.shape[0]; cell++) {
+        std::memset(slab.data + cell * slab.strides[0] * slab.element_bytes(), 0, bytes);
+    }
+}
+
+void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient) {
     const Variant &variant = choose_variant("rows_reduce", gradient.dtype);
-    const int64_t chunks = divide_up(num_keys, kCellsPerTask);
+    const int64_t chunks = divide_up(group.num_keys, kCellsPerTask);
     parallel_for(static_cast<int>(gradient.shape[0] * chunks), [&](int task) {
         const int64_t b = task / chunks, begin = task % chunks * kCellsPerTask;
-        const int64_t cells = std::min(kCellsPerTask, num_keys - begin);
-        Buffer input(slice(item(slabs, 0, b), 2, begin, cells));
-        Buffer output(slice(item(gradient, 0, b), 0, first_key + begin, cells));
+        const int64_t cells = std::min(kCellsPerTask, group.num_keys - begin);
+        Buffer input(slice(item(slabs.tensor, 0, b), 2, begin, cells));
+        Buffer output(slice(item(gradient, 0, b), 0, group.first_key + begin, cells));
         void *args[] = {input.get(), output.get()};
         run_kernel(variant, args, {});
     });
 }
 
-void clear_gaps(std::vector<std::pair<int64_t, int64_t>> ranges, const Tensor &gradient) {
-    std::sort(ranges.begin(), ranges.end());
+void clear_gaps(std::vector<SlabGroup> groups, const Tensor &gradient) {
+    std::sort(groups.begin(), groups.end(), [](const auto &x, const auto &y) { return x.first_key < y.first_key; });
     int64_t covered = 0;
     const auto clear = [&](int64_t begin, int64_t end) {
         if (begin < end) {
             fill_zero(slice(gradient, 1, begin, end - begin));
         }
     };
-    for (const auto &[first, count] : ranges) {
-        clear(covered, first);
-        covered = first + count;
+    for (const SlabGroup &group : groups) {
+        clear(covered, group.first_key);
+        covered = group.first_key + group.num_keys;
     }
     clear(covered, gradient.shape[1]);
+}
+
+void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient) {
+    clear_gaps(std::vector<SlabGroup>(groups.begin(), groups.end()), gradient);
 }
 
 }  // namespace deformkit

@@ -1,8 +1,11 @@
-// Gradients of cells: memory to add them up in, and the way from there to where they belong.
+// How the gradient of a feature map is divided among threads.
+//
+// Scattering into the same cells from several threads would need atomics, and their order would show in the bits. Instead each
+// task owns a slab: the cells of a group of levels, for one batch item and head, and for a part of the queries. Where a group
+// has several parts, these are summed in order when all are done. The division depends on shapes alone.
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "levels.h"
@@ -11,32 +14,47 @@
 
 namespace deformkit {
 
-/// Memory in the type of arithmetic, uninitialised: [count, parts, heads, cells, channels], channels rounded up to what kernels
-/// write.
+/// Samples that fall into the same range of keys.
+struct SlabGroup {
+    int64_t first_sample, num_samples;  ///< of those of a query and head
+    int64_t first_key, num_keys;
+    int64_t parts = 1;  ///< of the queries
+};
+
+/// Maps whose keys overlap: their gradients are added up one after the other, in the same memory.
+struct MapGroup : SlabGroup {
+    std::vector<int64_t> maps;  ///< columns of the table
+};
+
+/// The groups of a table with a column for each map, those with most keys first; one group for all where the table is careful. Maps
+/// without cells are in none.
+std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys);
+
+/// What a plan depends on, beside the levels.
+struct SlabProblem {
+    int64_t batches, heads, queries, samples, keys;
+};
+
+/// One group per level of `points` samples; one group for all where levels share keys or reach outside. Levels without cells
+/// have none. Those with most to do come first.
+std::vector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &problem);
+
+/// The slabs of a group: [batches, parts, heads, cells, channels] in the type of arithmetic.
 struct Slabs {
     Tensor tensor;
     Scratch memory;
 };
 
-/// Maps whose keys overlap: their gradients are added up one after the other, in the same memory.
-struct KeyGroup {
-    int64_t first_key, num_keys;
-    std::vector<int64_t> maps;  ///< columns of the table
-};
+Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype);
 
-/// The groups of a table with a column for each map, the largest first; one group for all where the table is careful. Maps
-/// without cells are in none.
-std::vector<KeyGroup> group_maps(const LevelTable &table, int64_t keys);
+/// Sets a slab [cells, channels] to zero.
+void clear_slab(const Tensor &slab);
 
-/// `heads_outside`: the cells of a head follow each other; otherwise the heads of a cell do. The shape is the same.
-Slabs allocate_slabs(DLDataType storage, int64_t count, int64_t parts, int64_t heads, int64_t cells, int64_t channels,
-                     bool heads_outside);
+/// Sums the parts of each batch item's slabs into gradient [batches, K, heads, D].
+void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient);
 
-/// Adds up the parts, in their order, rounds once, and writes keys first_key to first_key + num_keys of `gradient`,
-/// [count, keys, heads, channels]; its channels are dense.
-void reduce_slabs(const Tensor &slabs, int64_t first_key, int64_t num_keys, const Tensor &gradient);
-
-/// Sets to zero the keys of `gradient` that lie in none of `ranges` (first key, number of keys), which do not overlap.
-void clear_gaps(std::vector<std::pair<int64_t, int64_t>> ranges, const Tensor &gradient);
+/// Keys that no group covers have gradient zero.
+void clear_gaps(std::vector<SlabGroup> groups, const Tensor &gradient);
+void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient);
 
 }  // namespace deformkit

@@ -159,6 +159,29 @@ Tensor Tensor::join_axes(int axis) const {
     return result;
 }
 
+Tensor Tensor::insert_axis(int axis) const {
+    Tensor result = *this;
+    std::copy_backward(shape.begin() + axis, shape.begin() + ndim, result.shape.begin() + ndim + 1);
+    std::copy_backward(strides.begin() + axis, strides.begin() + ndim, result.strides.begin() + ndim + 1);
+    result.ndim++;
+    return result;
+}
+
+Tensor Tensor::drop_axis(int axis) const {
+    Tensor result = *this;
+    std::copy(shape.begin() + axis + 1, shape.begin() + ndim, result.shape.begin() + axis);
+    std::copy(strides.begin() + axis + 1, strides.begin() + ndim, result.strides.begin() + axis);
+    result.ndim--;
+    return result;
+}
+
+Tensor Tensor::swap_axes(int a, int b) const {
+    Tensor result = *this;
+    std::swap(result.shape[a], result.shape[b]);
+    std::swap(result.strides[a], result.strides[b]);
+    return result;
+}
+
 std::string dtype_name(DLDataType dtype) {
     std::string name;
     switch (dtype.code) {

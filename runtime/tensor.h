@@ -29,6 +29,10 @@ struct Tensor {
     Tensor split_axis(int axis, int64_t inner) const;
     bool can_join_axes(int axis) const;
     Tensor join_axes(int axis) const;
+    /// A copy of `axis` in front of it, to be given another extent and stride; the tensor without `axis` (item 0 of it).
+    Tensor insert_axis(int axis) const;
+    Tensor drop_axis(int axis) const;
+    Tensor swap_axes(int a, int b) const;
 };
 
 std::string dtype_name(DLDataType dtype);

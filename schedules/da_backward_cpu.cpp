@@ -65,8 +65,7 @@ void schedule_da_backward_samples_cpu(DaBackwardSamples &f, Func grad_locations,
 void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardCpuKnobs &knobs) {
     const int lanes = knobs.lanes;
     Var lane{"lane"}, vector{"vector"}, chunk{"chunk"}, go{"go"}, gi{"gi"};
-    f.slab.update(0).reorder(f.d, f.g, f.cell).vectorize(f.d, lanes, TailStrategy::RoundUp);
-    for_common_groups(f.slab.update(1), knobs.num_channels, knobs.num_groups, lanes, 8, [&](Stage stage, int vectors, int groups) {
+    for_common_groups(f.slab.update(), knobs.num_channels, knobs.num_groups, lanes, 8, [&](Stage stage, int vectors, int groups) {
         stage.split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
             .vectorize(lane)
             .split(vector, chunk, vector, vectors, TailStrategy::GuardWithIf)

@@ -93,7 +93,6 @@ void schedule_gka_backward_value_cpu(GkaBackwardValue &f, const GkaCpuKnobs &kno
     const int lanes = knobs.lanes;
     Var v{"v"}, l{"l"}, chunk{"chunk"};
     RVar qo{"qo"}, qi{"qi"};
-    f.slab.update(0).vectorize(f.d, lanes, TailStrategy::RoundUp);
     const auto schedule_scatter = [&](Stage stage, int vectors) {
         stage.split(f.d, v, l, lanes, TailStrategy::RoundUp)
             .vectorize(l)
@@ -103,10 +102,10 @@ void schedule_gka_backward_value_cpu(GkaBackwardValue &f, const GkaCpuKnobs &kno
             .reorder(l, v, f.samples.x, chunk, qi, qo);
     };
     for (int channels : {32, 16, 64}) {
-        schedule_scatter(f.slab.update(1).specialize(knobs.num_channels == channels),
+        schedule_scatter(f.slab.update().specialize(knobs.num_channels == channels),
                          std::max(1, std::min(channels / lanes, 8)));
     }
-    schedule_scatter(f.slab.update(1), 1);
+    schedule_scatter(f.slab.update(), 1);
 
     f.cells.compute_at(f.slab, qo).store_in(MemoryType::Stack).bound(f.s, 0, knobs.num_samples);
     vectorize_samples(f.cells, f.s, lanes, knobs.num_samples, knobs.careful);

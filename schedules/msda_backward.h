@@ -6,7 +6,7 @@ namespace deformkit {
 
 struct MsdaBackwardCpuKnobs {
     int lanes;  ///< lanes of the type of arithmetic in a vector register
-    Halide::Expr num_channels, num_samples;
+    Halide::Expr num_channels, num_samples, careful;
 };
 
 void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Halide::Func grad_locations, Halide::Func grad_weights,

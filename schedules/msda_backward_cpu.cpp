@@ -8,15 +8,16 @@ using namespace Halide;
 
 namespace {
 
-/// Vectors along the samples of all heads; whole ones only where that is known.
-void vectorize_samples(Stage stage, const Var &f, const Expr &extent, int lanes) {
-    stage.specialize(extent % lanes == 0).vectorize(f, lanes);
-    stage.vectorize(f, lanes, TailStrategy::GuardWithIf);
+/// Vectors along the samples of all heads; whole ones only where that is known. Checks of every key only where they are needed.
+void vectorize_samples(Stage stage, const Var &f, const MsdaBackwardCpuKnobs &knobs, const Expr &extent) {
+    stage.specialize(!knobs.careful && extent % knobs.lanes == 0).vectorize(f, knobs.lanes);
+    stage.specialize(!knobs.careful).vectorize(f, knobs.lanes, TailStrategy::GuardWithIf);
+    stage.vectorize(f, knobs.lanes, TailStrategy::GuardWithIf);
 }
 
 }  // namespace
 
-// One call is one tile of queries. Dot products are taken four samples with four cells each at a time: sixteen sums, each a
+// One call is one block of queries. Dot products are taken four samples with four cells each at a time: sixteen sums, each a
 // vector wide, are stored beside each other and added up by transposing, about two shuffles for a dot product.
 void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locations, Func grad_weights,
                                         const MsdaBackwardCpuKnobs &knobs) {
@@ -24,21 +25,21 @@ void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locati
     const Expr S = knobs.num_samples, D = knobs.num_channels;
     const Expr row = grad_weights.output_buffer().dim(0).extent();
 
-    f.positions.compute_root().bound(f.j, 0, 2).reorder_storage(f.f, f.j, f.q).reorder(f.j, f.f, f.q).unroll(f.j);
-    vectorize_samples(f.positions, f.f, row, lanes);
+    f.positions.compute_root().bound(f.j, 0, 2).reorder_storage(f.f, f.j, f.x, f.y).reorder(f.j, f.f, f.x, f.y).unroll(f.j);
+    vectorize_samples(f.positions, f.f, knobs, row);
 
     RVar so{"so"}, si{"si"}, v{"v"}, lane{"lane"};
-    Var u{"u"}, t{"t"};
-    f.dots.compute_root().bound(f.c, 0, 4).reorder_storage(f.f, f.c, f.q);
+    Var u{"u"};
+    f.dots.compute_root().bound(f.c, 0, 4).reorder_storage(f.f, f.c, f.x, f.y);
     const auto schedule_dots = [&](Stage stage, int group) {
         stage
             .allow_race_conditions()  // there are none: samples have places of their own
             .split(f.head_samples.x, so, si, group)
-            .reorder(si, f.c, so, f.q, f.head_samples.y)
+            .reorder(si, f.c, so, f.x, f.y, f.head_samples.y)
             .vectorize(si)
             .unroll(f.c);
     };
-    const std::pair<int, int> common[] = {{32, 16}, {32, 12}, {32, 0}};
+    const std::pair<int, int> common[] = {{32, 16}, {32, 12}, {32, 4}, {32, 0}};
     for (const auto &[channels, samples] : common) {
         schedule_dots(f.dots.update().specialize(samples ? D == channels && S == samples : D == channels && S % 4 == 0), 4);
     }
@@ -47,24 +48,28 @@ void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locati
 
     f.dot.update().split(f.channels.x, v, lane, lanes);
     Func partial = f.dot.update().rfactor(lane, u);
-    f.dot.compute_at(f.dots, so).bound(f.c, 0, 4);
+    f.dot.compute_at(f.dots, so).store_in(MemoryType::Stack).bound(f.c, 0, 4);
     f.dot.vectorize(f.s).unroll(f.c);
     f.dot.update().reorder(lane, f.s, f.c).atomic().vectorize(lane).vectorize(f.s).unroll(f.c);
-    partial.compute_at(f.dots, so).reorder_storage(u, f.s, f.c).bound(u, 0, lanes).vectorize(u).unroll(f.s).unroll(f.c);
+    partial.compute_at(f.dots, so)
+        .store_in(MemoryType::Stack)
+        .reorder_storage(u, f.s, f.c)
+        .bound(u, 0, lanes)
+        .vectorize(u)
+        .unroll(f.s)
+        .unroll(f.c);
     partial.update().reorder(u, f.s, f.c, v).vectorize(u).unroll(f.s).unroll(f.c);
 
-    grad_locations.bound(f.xy, 0, 2).reorder(f.xy, f.f, f.q).unroll(f.xy);
-    vectorize_samples(grad_locations, f.f, row, lanes);
-    vectorize_samples(grad_weights, f.f, row, lanes);
+    grad_locations.bound(f.xy, 0, 2).reorder(f.xy, f.f, f.x, f.y).unroll(f.xy);
+    vectorize_samples(grad_locations, f.f, knobs, row);
+    vectorize_samples(grad_weights, f.f, knobs, row);
 }
 
-// One call is one slab of cells, which takes what all samples of some queries have for it.
+// One call is what some queries add to a slab of cells.
 void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardCpuKnobs &knobs) {
     const int lanes = knobs.lanes;
     const Expr S = knobs.num_samples, D = knobs.num_channels;
     constexpr int kQueries = 64;  // taps of so many at a time: a few KiB
-
-    f.slab.vectorize(f.d, lanes, TailStrategy::RoundUp);
 
     RVar qo{"qo"}, qi{"qi"}, so{"so"}, si{"si"};
     Var vector{"vector"}, lane{"lane"}, chunk{"chunk"};
@@ -84,16 +89,13 @@ void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardCp
     schedule_scatter(f.slab.update(0).specialize(S % 4 == 0), 4);
     schedule_scatter(f.slab.update(0), 1);
 
-    // Along queries, not samples: one level has but four samples or so of a head. The loads are scalar, three for a sample.
-    f.taps.compute_at(f.slab, qo)
-        .bound(f.field, 0, MsdaBackwardValue::kFields)
-        .reorder_storage(f.q, f.s, f.field)
-        .reorder(f.field, f.q, f.s)
-        .unroll(f.field)
-        .vectorize(f.q, lanes, TailStrategy::GuardWithIf);
+    f.taps.compute_at(f.slab, qo).hoist_storage_root();
+    f.taps.bound(f.field, 0, MsdaBackwardValue::kFields).reorder(f.field, f.f).unroll(f.field);
+    f.taps.specialize(!knobs.careful).vectorize(f.f, lanes, TailStrategy::GuardWithIf);
+    f.taps.vectorize(f.f, lanes, TailStrategy::GuardWithIf);
 
     f.slab.update(1)
-        .reorder(f.d, f.exact_corners.x, f.exact_corners.y, f.exact_corners.z, f.exact_corners.w)
+        .reorder(f.d, f.exact_corners.x, f.exact_corners.y, f.exact_corners.z)
         .vectorize(f.d, lanes, TailStrategy::RoundUp);
 }
 

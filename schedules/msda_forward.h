@@ -15,6 +15,7 @@ struct MsdaForwardCpuKnobs {
     Traversal traversal;
     Halide::Expr query_tile;  ///< queries per task
     Halide::Expr num_samples;
+    int channels_at_d;             ///< 2 where each d is a pair
     bool specialize_common_sizes;  ///< more code and time to compile for more speed
 };
 

@@ -40,7 +40,7 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
     }
 
     // As many accumulators as registers hold beside the weights; more than one pass over the samples if a head is wider.
-    const int vectors = std::min(64 / lanes, 8);
+    const int vectors = std::min(64 / lanes, 8) / knobs.channels_at_d;
     Var lane{"lane"}, vector{"vector"}, chunk{"chunk"};
     RVar so{"so"}, si{"si"};
     const auto schedule_update = [&](Stage stage, int group) {
@@ -85,10 +85,10 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
         return;
     }
     for (const auto &[channels, samples] : common) {
-        output.specialize(D == channels && S == samples);
+        output.specialize(D == channels / knobs.channels_at_d && S == samples);
     }
     for (int channels : {32, 16, 64}) {
-        output.specialize(D == channels);
+        output.specialize(D == channels / knobs.channels_at_d);
     }
 }
 

@@ -5,6 +5,13 @@
 
 #include "msda_case.h"
 
+#ifdef __SANITIZE_ADDRESS__
+// PoCL keeps what it allocated for a build that failed.
+extern "C" const char *__lsan_default_suppressions() {
+    return "leak:libpocl";
+}
+#endif
+
 int main() {
     using namespace deformkit::testing;
     const MsdaCase c = make_case(awkward_workload("samples_4x4"));
@@ -14,5 +21,5 @@ int main() {
     if (status != DEFORMKIT_OK) {
         return tensors.output.all_poison() ? 0 : 1;
     }
-    return matches_reference(c, tensors.output.load<float>()) ? 0 : 1;
+    return matches_reference(c, tensors.output.load_numbers()) ? 0 : 1;
 }

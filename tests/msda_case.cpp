@@ -9,18 +9,31 @@
 
 namespace deformkit::testing {
 
-MsdaCase make_case(const MsdaWorkload &w, uint32_t seed) {
+namespace {
+
+std::vector<double> numbers_of(const std::vector<float> &floats, Type type) {
+    // For float64 with digits that float32 has no place for.
+    const double scale = type == Type::kF64 ? 1 + 0x1.23456789abcdp-25 : 1;
+    std::vector<double> numbers(floats.size());
+    std::transform(floats.begin(), floats.end(), numbers.begin(), [=](float x) { return nearest(type, x * scale); });
+    return numbers;
+}
+
+}  // namespace
+
+MsdaCase make_case(const MsdaWorkload &w, Type type, uint32_t seed) {
     MsdaInputs inputs = make_msda_inputs(w, seed);
-    return {w.batch,
+    return {type,
+            w.batch,
             w.keys(),
             w.heads,
             w.channels,
             w.queries,
             static_cast<int64_t>(w.levels.size()),
             w.points,
-            std::move(inputs.value),
-            std::move(inputs.sampling_locations),
-            std::move(inputs.attention_weights),
+            numbers_of(inputs.value, type),
+            numbers_of(inputs.sampling_locations, type),
+            numbers_of(inputs.attention_weights, type),
             std::move(inputs.spatial_shapes),
             std::move(inputs.level_start_index)};
 }
@@ -62,9 +75,9 @@ MsdaCase take_queries(const MsdaCase &from, int64_t queries) {
 void avoid_ties(MsdaCase &c) {
     for (size_t i = 0; i < c.locations.size(); i++) {
         const int64_t level = static_cast<int64_t>(i) / 2 / c.P % c.L;
-        const auto extent = static_cast<float>(c.shapes[2 * level + (i % 2 == 0 ? 1 : 0)]);
-        const float position = c.locations[i] * extent - 0.5f, cell = std::floor(position);
-        c.locations[i] = (cell + 0.1f + 0.8f * (position - cell) + 0.5f) / extent;
+        const auto extent = static_cast<double>(c.shapes[2 * level + (i % 2 == 0 ? 1 : 0)]);
+        const double position = c.locations[i] * extent - 0.5, cell = std::floor(position);
+        c.locations[i] = nearest(c.type, (cell + 0.1 + 0.8 * (position - cell) + 0.5) / extent);
     }
 }
 
@@ -95,8 +108,8 @@ View<T> dense_view(const T *data, const std::vector<int64_t> &shape) {
     return {data, shape, dense_strides(shape)};
 }
 
-uint32_t bits_of(float value) {
-    uint32_t bits;
+uint64_t bits_of(double value) {
+    uint64_t bits;
     std::memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
@@ -104,17 +117,17 @@ uint32_t bits_of(float value) {
 }  // namespace
 
 MsdaTensors::MsdaTensors(const MsdaCase &c, const MsdaLayout &layout)
-    : value(dtype_of<float>(), c.value_shape(), layout.value),
+    : value(dtype_of(c.type), c.value_shape(), layout.value),
       shapes(index_dtype(layout), c.shapes_shape(), layout.shapes),
       starts(index_dtype(layout), c.starts_shape(), layout.starts),
-      locations(dtype_of<float>(), c.locations_shape(), layout.locations),
-      weights(dtype_of<float>(), c.weights_shape(), layout.weights),
-      output(dtype_of<float>(), layout.output_by_head ? c.output_by_head_shape() : c.output_shape(), layout.output) {
-    value.store(c.value);
+      locations(dtype_of(c.type), c.locations_shape(), layout.locations),
+      weights(dtype_of(c.type), c.weights_shape(), layout.weights),
+      output(dtype_of(c.type), layout.output_by_head ? c.output_by_head_shape() : c.output_shape(), layout.output) {
+    value.store_numbers(c.value);
     store_index(shapes, c.shapes, layout.index_bits);
     store_index(starts, c.starts, layout.index_bits);
-    locations.store(c.locations);
-    weights.store(c.weights);
+    locations.store_numbers(c.locations);
+    weights.store_numbers(c.weights);
     for (GuardedTensor *input : {&value, &shapes, &starts, &locations, &weights}) {
         input->make_read_only();
     }
@@ -127,21 +140,27 @@ deformkit_status MsdaTensors::call() {
 MsdaCase as_stored(const MsdaCase &c, const MsdaLayout &layout) {
     MsdaTensors tensors(c, layout);
     MsdaCase stored = c;
-    stored.value = tensors.value.load<float>();
-    stored.locations = tensors.locations.load<float>();
-    stored.weights = tensors.weights.load<float>();
+    stored.value = tensors.value.load_numbers();
+    stored.locations = tensors.locations.load_numbers();
+    stored.weights = tensors.weights.load_numbers();
     return stored;
 }
 
-std::vector<float> run(const MsdaCase &c, const MsdaLayout &layout) {
+std::vector<double> run(const MsdaCase &c, const MsdaLayout &layout) {
     MsdaTensors tensors(c, layout);
     EXPECT_EQ(tensors.call(), DEFORMKIT_OK) << deformkit_last_error();
     EXPECT_EQ(tensors.output.elements_in_poison(), 0) << "elements of the output were not written";
     EXPECT_TRUE(tensors.output.surroundings_intact()) << "something was written beside or between the output's elements";
-    return tensors.output.load<float>();
+    return tensors.output.load_numbers();
 }
 
-::testing::AssertionResult matches_reference(const MsdaCase &c, const std::vector<float> &output) {
+::testing::AssertionResult matches_reference(const MsdaCase &unrounded, const std::vector<double> &output) {
+    MsdaCase c = unrounded;
+    for (std::vector<double> *numbers : {&c.value, &c.locations, &c.weights}) {
+        for (double &number : *numbers) {
+            number = nearest(c.type, number);
+        }
+    }
     if (output.size() != static_cast<size_t>(c.B * c.Q * c.M * c.D)) {
         return ::testing::AssertionFailure() << "an output of " << output.size() << " elements";
     }
@@ -158,14 +177,12 @@ std::vector<float> run(const MsdaCase &c, const MsdaLayout &layout) {
                 dense_view(c.value.data() + b * c.K * row, {1, c.K, c.M, c.D}), dense_view(c.shapes.data(), c.shapes_shape()),
                 dense_view(c.starts.data(), c.starts_shape()),
                 dense_view(c.locations.data() + first * per_query * 2, {1, queries, c.M, c.L, c.P, 2}),
-                dense_view(c.weights.data() + first * per_query, {1, queries, c.M, c.L, c.P}), &magnitude, &sensitivity);
+                dense_view(c.weights.data() + first * per_query, {1, queries, c.M, c.L, c.P}), &magnitude, &sensitivity,
+                rounding_of_arithmetic(c.type));
             for (size_t i = 0; i < expected.size(); i++) {
                 const double got = output[first * row + i], want = expected[i];
-                const double tolerance = msda_forward_tolerance(c.L * c.P, magnitude[i], sensitivity[i]);
-                const bool right = std::isnan(want)   ? std::isnan(got)
-                                   : std::isinf(want) ? got == want
-                                                      : std::fabs(got - want) <= tolerance;
-                if (!right && ++wrong <= 5) {
+                const double tolerance = msda_forward_tolerance(c.type, c.L * c.P, magnitude[i], sensitivity[i]);
+                if (!agrees(c.type, got, want, tolerance) && ++wrong <= 5) {
                     const int64_t at = first * row + static_cast<int64_t>(i);
                     failure << "output[b=" << b << ", q=" << at / row % c.Q << ", m=" << at % row / c.D << ", d=" << at % c.D
                             << "] is " << got << ", the reference " << want << ", the tolerance " << tolerance << "\n";
@@ -176,15 +193,15 @@ std::vector<float> run(const MsdaCase &c, const MsdaLayout &layout) {
     return wrong == 0 ? ::testing::AssertionSuccess() : failure << wrong << " of " << output.size() << " outputs are wrong";
 }
 
-::testing::AssertionResult is_substantial(const std::vector<float> &output) {
-    const auto zeros = std::count(output.begin(), output.end(), 0.0f);
+::testing::AssertionResult is_substantial(const std::vector<double> &output) {
+    const auto zeros = std::count(output.begin(), output.end(), 0.0);
     if (output.empty() || zeros * 2 > static_cast<int64_t>(output.size())) {
         return ::testing::AssertionFailure() << zeros << " of " << output.size() << " outputs are zero";
     }
     return ::testing::AssertionSuccess();
 }
 
-::testing::AssertionResult same_bits(const std::vector<float> &a, const std::vector<float> &b) {
+::testing::AssertionResult same_bits(const std::vector<double> &a, const std::vector<double> &b) {
     if (a.size() != b.size()) {
         return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " elements";
     }

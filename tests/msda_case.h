@@ -14,10 +14,11 @@
 
 namespace deformkit::testing {
 
-/// Extents as in the public header; data dense, row-major.
+/// Extents as in the public header; data dense, row-major. The numbers are rounded to `type` wherever they are used.
 struct MsdaCase {
+    Type type;
     int64_t B, K, M, D, Q, L, P;
-    std::vector<float> value, locations, weights;
+    std::vector<double> value, locations, weights;
     std::vector<int64_t> shapes, starts;
 
     std::vector<int64_t> value_shape() const { return {B, K, M, D}; }
@@ -30,7 +31,7 @@ struct MsdaCase {
     bool is_trivial() const { return B * Q * M * D == 0 || K * L * P == 0; }  ///< nothing to compute
 };
 
-MsdaCase make_case(const MsdaWorkload &workload, uint32_t seed = 1);
+MsdaCase make_case(const MsdaWorkload &workload, Type type = Type::kF32, uint32_t seed = 1);
 const MsdaWorkload &awkward_workload(const std::string &name);
 
 /// With as many queries as it takes to read each cell 64 times, as in an encoder. Kernels may go another way then.
@@ -40,6 +41,7 @@ MsdaWorkload crowded(MsdaWorkload workload);
 MsdaCase take_queries(const MsdaCase &from, int64_t queries);
 
 /// Moves locations away from the lines between cells, where float32 and float64 may disagree on which cells a sample touches.
+/// (Rounded to 16 bits they may be back there, but then so short that neither rounds.)
 void avoid_ties(MsdaCase &c);
 
 struct MsdaLayout {
@@ -58,20 +60,21 @@ struct MsdaTensors {
     deformkit_status call();
 };
 
-/// What is left of a case when axes are expanded: elements that share memory are equal.
+/// What is left of a case in memory: numbers rounded to the type; elements that share memory, in expanded axes, equal.
 MsdaCase as_stored(const MsdaCase &c, const MsdaLayout &layout);
 
 /// Calls the library and returns the output, dense. Fails the test if the call fails, writes outside the output or not all of
 /// it.
-std::vector<float> run(const MsdaCase &c, const MsdaLayout &layout = {});
+std::vector<double> run(const MsdaCase &c, const MsdaLayout &layout = {});
 
-/// Whether each output is as close to the float64 reference as float32 arithmetic has to bring it; NaN and infinities agree.
-::testing::AssertionResult matches_reference(const MsdaCase &c, const std::vector<float> &output);
+/// Whether each output is the float64 reference's, but for the rounding of the kernels' arithmetic and of the type; NaN and
+/// infinities agree.
+::testing::AssertionResult matches_reference(const MsdaCase &c, const std::vector<double> &output);
 
 /// Whether most outputs differ from zero: else a comparison would prove nothing.
-::testing::AssertionResult is_substantial(const std::vector<float> &output);
+::testing::AssertionResult is_substantial(const std::vector<double> &output);
 
 /// Bit for bit, NaN included.
-::testing::AssertionResult same_bits(const std::vector<float> &a, const std::vector<float> &b);
+::testing::AssertionResult same_bits(const std::vector<double> &a, const std::vector<double> &b);
 
 }  // namespace deformkit::testing

@@ -14,7 +14,7 @@
 namespace deformkit::testing {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
 
 class Dice {
 public:
@@ -40,15 +40,15 @@ int64_t from_environment(const char *name, int64_t otherwise) {
     return value == nullptr ? otherwise : std::strtoll(value, nullptr, 10);
 }
 
-std::vector<std::string> available_targets() {
-    std::vector<std::string> targets;
+std::vector<Variant> available_variants() {
+    std::vector<Variant> variants;
     for (const Variant &variant : all_variants()) {
         if (variant.op == "msda" && variant.pass == "forward" && availability_of(variant.target) != Availability::kNo &&
-            deformkit_set_target(variant.target.c_str()) == DEFORMKIT_OK && try_msda_forward() == DEFORMKIT_OK) {
-            targets.push_back(variant.target);
+            deformkit_set_target(variant.target.c_str()) == DEFORMKIT_OK && try_msda_forward(variant.type()) == DEFORMKIT_OK) {
+            variants.push_back(variant);
         }
     }
-    return targets;
+    return variants;
 }
 
 Layout random_layout(Dice &dice, int axes, bool may_expand) {
@@ -114,11 +114,11 @@ void disturb_indices(Dice &dice, MsdaCase &c) {
 }
 
 void disturb_locations(Dice &dice, MsdaCase &c) {
-    for (float &location : c.locations) {
+    for (double &location : c.locations) {
         if (dice.one_in(8)) {
             location =
-                dice.any_of<float>({0, 1, 0.5f, -0.5f, 1.5f, kNan, kInf, -kInf, 1e30f, -1e30f, -0.0f, 1e-30f,
-                                    static_cast<float>(dice.between(-40, 40)) / static_cast<float>(dice.between(1, 40))});
+                dice.any_of<double>({0, 1, 0.5, -0.5, 1.5, kNan, kInf, -kInf, 1e30, -1e30, -0.0, 1e-30,
+                                     static_cast<double>(dice.between(-40, 40)) / static_cast<double>(dice.between(1, 40))});
         }
     }
 }
@@ -126,14 +126,15 @@ void disturb_locations(Dice &dice, MsdaCase &c) {
 void plant_nonfinite(Dice &dice, MsdaCase &c) {
     avoid_ties(c);
     for (int64_t i = c.value.empty() ? 0 : dice.between(1, 8); i > 0; i--) {
-        c.value[dice.between(0, static_cast<int64_t>(c.value.size()) - 1)] = dice.any_of<float>({kNan, kInf, -kInf});
+        c.value[dice.between(0, static_cast<int64_t>(c.value.size()) - 1)] = dice.any_of<double>({kNan, kInf, -kInf});
     }
 }
 
-void one_call(uint32_t seed, const std::vector<std::string> &targets) {
+void one_call(uint32_t seed, const std::vector<Variant> &variants) {
     Dice dice(seed);
     const MsdaWorkload workload = random_workload(dice);
-    MsdaCase c = make_case(workload, seed);
+    const Variant variant = dice.any_of(variants);
+    MsdaCase c = make_case(workload, variant.type(), seed);
     switch (dice.between(0, 3)) {
         case 0:
             disturb_indices(dice, c);
@@ -148,12 +149,11 @@ void one_call(uint32_t seed, const std::vector<std::string> &targets) {
             break;
     }
     const MsdaLayout layout = random_layouts(dice);
-    const std::string target = dice.any_of(targets);
-    ASSERT_EQ(deformkit_set_target(target.c_str()), DEFORMKIT_OK);
+    ASSERT_EQ(deformkit_set_target(variant.target.c_str()), DEFORMKIT_OK);
     ASSERT_EQ(deformkit_set_num_threads(static_cast<int>(dice.between(1, 7))), DEFORMKIT_OK);
     SCOPED_TRACE(::testing::Message() << "to repeat it: DEFORMKIT_FUZZ_SEED=" << seed << " DEFORMKIT_FUZZ_ITERATIONS=1; "
-                                      << target << ", B " << c.B << ", K " << c.K << ", M " << c.M << ", D " << c.D << ", Q "
-                                      << c.Q << ", L " << c.L << ", P " << c.P);
+                                      << variant.name() << ", B " << c.B << ", K " << c.K << ", M " << c.M << ", D " << c.D
+                                      << ", Q " << c.Q << ", L " << c.L << ", P " << c.P);
     const MsdaCase stored = as_stored(c, layout);
     EXPECT_TRUE(matches_reference(stored, run(c, layout)));
 }
@@ -162,10 +162,10 @@ TEST(Fuzz, RandomCalls) {
     const auto first = static_cast<uint32_t>(from_environment("DEFORMKIT_FUZZ_SEED", std::random_device()()));
     const int64_t iterations = from_environment("DEFORMKIT_FUZZ_ITERATIONS", 1000);
     std::cout << "DEFORMKIT_FUZZ_SEED=" << first << "\n";
-    const std::vector<std::string> targets = available_targets();
-    ASSERT_FALSE(targets.empty());
+    const std::vector<Variant> variants = available_variants();
+    ASSERT_FALSE(variants.empty());
     for (int64_t i = 0; i < iterations && !HasFailure(); i++) {
-        one_call(first + static_cast<uint32_t>(i), targets);
+        one_call(first + static_cast<uint32_t>(i), variants);
     }
     EXPECT_EQ(deformkit_set_target(nullptr), DEFORMKIT_OK);
     EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);

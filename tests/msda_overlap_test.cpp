@@ -75,7 +75,7 @@ TEST(Overlap, StrideZeroOfAnAxisOfOneIsNone) {
     MsdaTensors tensors(c);
     tensors.output.dl()->strides[0] = 0;
     EXPECT_EQ(tensors.call(), DEFORMKIT_OK) << deformkit_last_error();
-    EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
+    EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
 }
 
 TEST(Overlap, NeighboursAreNone) {
@@ -89,8 +89,8 @@ TEST(Overlap, NeighboursAreNone) {
         tensors.value.dl()->data = value;
         tensors.output.dl()->data = output;
         EXPECT_EQ(tensors.call(), DEFORMKIT_OK) << deformkit_last_error();
-        EXPECT_TRUE(matches_reference(c, std::vector<float>(output, output + outputs)));
-        EXPECT_TRUE(same_bits(std::vector<float>(value, value + values), c.value));
+        EXPECT_TRUE(matches_reference(c, std::vector<double>(output, output + outputs)));
+        EXPECT_TRUE(same_bits(std::vector<double>(value, value + values), c.value));
     }
 }
 
@@ -101,7 +101,7 @@ TEST(Overlap, InterleavedWithAnInputIsNone) {
     const size_t n = c.weights.size();
     std::vector<float> memory(2 * n);
     for (size_t i = 0; i < n; i++) {
-        memory[2 * i] = c.weights[i];
+        memory[2 * i] = static_cast<float>(c.weights[i]);
     }
     MsdaTensors tensors(c);
     for (GuardedTensor *tensor : {&tensors.weights, &tensors.output}) {
@@ -112,7 +112,7 @@ TEST(Overlap, InterleavedWithAnInputIsNone) {
     tensors.weights.dl()->data = memory.data();
     tensors.output.dl()->data = memory.data() + 1;
     EXPECT_EQ(tensors.call(), DEFORMKIT_OK) << deformkit_last_error();
-    std::vector<float> output(n);
+    std::vector<double> output(n);
     for (size_t i = 0; i < n; i++) {
         EXPECT_EQ(memory[2 * i], c.weights[i]);
         output[i] = memory[2 * i + 1];
@@ -136,7 +136,7 @@ TEST(Overlap, SlicesOfOneRowAreNone) {
     tensors.weights.dl()->data = memory.data();
     tensors.output.dl()->data = memory.data() + inputs;
     EXPECT_EQ(tensors.call(), DEFORMKIT_OK) << deformkit_last_error();
-    std::vector<float> output;
+    std::vector<double> output;
     for (int64_t r = 0; r < rows; r++) {
         EXPECT_TRUE(std::equal(&c.weights[r * inputs], &c.weights[r * inputs] + inputs, &memory[r * row]));
         output.insert(output.end(), &memory[r * row + inputs], &memory[r * row + inputs] + outputs);

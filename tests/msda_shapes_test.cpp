@@ -6,16 +6,16 @@ namespace deformkit::testing {
 namespace {
 
 void check(const MsdaWorkload &workload, const Variant &variant) {
-    const MsdaCase c = make_case(workload);
+    const MsdaCase c = make_case(workload, variant.type());
     MsdaLayout after = MsdaLayout::guarded(Guard::kAfter), before = MsdaLayout::guarded(Guard::kBefore);
     before.index_bits = 32;
     before.output_by_head = true;
     for (const MsdaLayout &layout : {after, before}) {
         SCOPED_TRACE(layout.output_by_head ? "guard before, int32, [B, Q, M, D]" : "guard after, int64, [B, Q, M * D]");
-        const std::vector<float> output = run(c, layout);
+        const std::vector<double> output = run(c, layout);
         EXPECT_TRUE(matches_reference(c, output));
         if (c.is_trivial()) {
-            EXPECT_TRUE(same_bits(output, std::vector<float>(output.size(), 0.0f)));
+            EXPECT_TRUE(same_bits(output, std::vector<double>(output.size(), 0.0)));
         } else {
             EXPECT_TRUE(is_substantial(output));
             EXPECT_EQ(deformkit_last_variant(), variant.name());

@@ -353,15 +353,15 @@ std::vector<NamedLayout> layouts() {
     return all;
 }
 
-void check(const MsdaLayout &layout) {
+void check(const MsdaLayout &layout, Type type) {
     for (const char *name : {"samples_4x4", "channels_7", "channels_3", "samples_1x2", "channels_40", "one_of_everything"}) {
         MsdaWorkload workload = awkward_workload(name);
         workload.batch = 2;
         workload.locations = Locations::kWide;  // inside, also when an expanded axis leaves a single one
         for (const MsdaWorkload &w : {workload, crowded(workload)}) {
             SCOPED_TRACE(::testing::Message() << name << ", Q = " << w.queries);
-            const MsdaCase c = as_stored(make_case(w), layout);
-            const std::vector<float> output = run(c, layout);
+            const MsdaCase c = as_stored(make_case(w, type), layout);
+            const std::vector<double> output = run(c, layout);
             EXPECT_TRUE(matches_reference(c, output));
             EXPECT_TRUE(is_substantial(output));
         }
@@ -369,26 +369,31 @@ void check(const MsdaLayout &layout) {
 }
 
 /// Rows of memory may begin anywhere: the result must not depend on the address.
-void check_alignment(const Variant &) {
+void check_alignment(const Variant &variant) {
     for (const MsdaWorkload &workload : {awkward_workload("samples_4x4"), awkward_workload("samples_1x2"),
                                          awkward_workload("channels_7"), crowded(awkward_workload("samples_4x4"))}) {
-        const MsdaCase c = make_case(workload);
-        const std::vector<float> expected = run(c);
-        std::vector<float> memory(c.value.size() + 32);
+        const Type type = variant.type();
+        const MsdaCase c = make_case(workload, type);
+        const std::vector<double> expected = run(c);
+        const size_t bytes = size_of(type);
+        std::vector<double> aligned((c.value.size() + 32) * bytes / sizeof(double) + 1);
+        auto *memory = reinterpret_cast<unsigned char *>(aligned.data());
         for (size_t shift = 0; shift < 32; shift++) {
             MsdaTensors tensors(c);
-            std::copy(c.value.begin(), c.value.end(), memory.begin() + static_cast<std::ptrdiff_t>(shift));
-            tensors.value.dl()->data = &memory[shift];
+            for (size_t i = 0; i < c.value.size(); i++) {
+                encode(type, c.value[i], memory + (shift + i) * bytes);
+            }
+            tensors.value.dl()->data = memory + shift * bytes;
             ASSERT_EQ(tensors.call(), DEFORMKIT_OK) << deformkit_last_error();
-            EXPECT_TRUE(same_bits(tensors.output.load<float>(), expected))
-                << workload.name << ", shifted by " << shift << " floats";
+            EXPECT_TRUE(same_bits(tensors.output.load_numbers(), expected))
+                << workload.name << ", shifted by " << shift << " elements";
         }
     }
 }
 
 const bool registered = [] {
     for (const NamedLayout &named : layouts()) {
-        for_each_msda_forward_variant("Strides", named.name, [=](const Variant &) { check(named.layout); });
+        for_each_msda_forward_variant("Strides", named.name, [=](const Variant &v) { check(named.layout, v.type()); });
     }
     for_each_msda_forward_variant("Strides", "alignment", check_alignment);
     return true;

@@ -18,10 +18,10 @@ const std::vector<MsdaWorkload> &workloads() {
     return workloads;
 }
 
-void check_threads(const MsdaWorkload &workload) {
-    const MsdaCase c = make_case(workload);
+void check_threads(const MsdaWorkload &workload, Type type) {
+    const MsdaCase c = make_case(workload, type);
     ASSERT_EQ(deformkit_set_num_threads(1), DEFORMKIT_OK);
-    const std::vector<float> expected = run(c);
+    const std::vector<double> expected = run(c);
     EXPECT_TRUE(matches_reference(c, expected));
     EXPECT_TRUE(is_substantial(expected));
     for (int threads : {1, 2, 7, 0}) {
@@ -37,9 +37,9 @@ void check_threads(const MsdaWorkload &workload) {
 void check_callers(const Variant &variant) {
     constexpr int kCallers = 8, kRepeats = 10;
     std::vector<MsdaCase> cases;
-    std::vector<std::vector<float>> expected;
+    std::vector<std::vector<double>> expected;
     for (int i = 0; i < kCallers; i++) {
-        cases.push_back(take_queries(make_case(workloads()[i % 3], i), 100));
+        cases.push_back(take_queries(make_case(workloads()[i % 3], variant.type(), i), 100));
         expected.push_back(run(cases.back()));
         EXPECT_TRUE(matches_reference(cases.back(), expected.back()));
     }
@@ -55,7 +55,7 @@ void check_callers(const Variant &variant) {
                 MsdaTensors tensors(cases[i]);
                 if (tensors.call() != DEFORMKIT_OK) {
                     complaints[i] = deformkit_last_error();
-                } else if (!same_bits(tensors.output.load<float>(), expected[i])) {
+                } else if (!same_bits(tensors.output.load_numbers(), expected[i])) {
                     complaints[i] = "another result than alone";
                 } else if (deformkit_last_variant() != variant.name()) {
                     complaints[i] = deformkit_last_variant();
@@ -82,7 +82,7 @@ void check_callers(const Variant &variant) {
 
 const bool registered = [] {
     for (const MsdaWorkload &workload : workloads()) {
-        for_each_msda_forward_variant("Threads", workload.name, [&](const Variant &) { check_threads(workload); });
+        for_each_msda_forward_variant("Threads", workload.name, [&](const Variant &v) { check_threads(workload, v.type()); });
     }
     for_each_msda_forward_variant("Threads", "eight_callers", check_callers);
     return true;

@@ -56,7 +56,7 @@ protected:
 
 TEST_F(Refusal, ProperCallIsAccepted) {
     EXPECT_EQ(call(), DEFORMKIT_OK) << deformkit_last_error();
-    EXPECT_TRUE(matches_reference(case_, c_->output.load<float>()));
+    EXPECT_TRUE(matches_reference(case_, c_->output.load_numbers()));
 }
 
 TEST_F(Refusal, NullArgument) {
@@ -193,7 +193,7 @@ TEST_F(Refusal, RefusalLeavesTheNextCallAlone) {
     const std::string message = deformkit_last_error();
     args_[0] = c_->value.dl();
     EXPECT_EQ(call(), DEFORMKIT_OK);
-    EXPECT_TRUE(matches_reference(case_, c_->output.load<float>()));
+    EXPECT_TRUE(matches_reference(case_, c_->output.load_numbers()));
     EXPECT_EQ(deformkit_last_error(), message) << "valid until the next failure";
 }
 
@@ -209,8 +209,8 @@ TEST(Accepted, NullDataOfEmptyTensors) {
         }
         EXPECT_EQ(tensors.call(), DEFORMKIT_OK) << name << ": " << deformkit_last_error();
         EXPECT_EQ(tensors.output.elements_in_poison(), 0) << name;
-        for (float x : tensors.output.load<float>()) {
-            ASSERT_EQ(x, 0.0f) << name;
+        for (double x : tensors.output.load_numbers()) {
+            ASSERT_EQ(x, 0.0) << name;
         }
     }
 }
@@ -224,7 +224,7 @@ TEST(Accepted, IndexTensorsOfDifferentTypes) {
                                      tensors.weights.dl(), tensors.output.dl()),
               DEFORMKIT_OK)
         << deformkit_last_error();
-    EXPECT_TRUE(matches_reference(c, tensors.output.load<float>()));
+    EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
 }
 
 }  // namespace

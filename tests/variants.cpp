@@ -49,7 +49,7 @@ Availability availability_of(const std::string &target) {
 
 void VariantTest::SetUp() {
     ASSERT_EQ(deformkit_set_target(variant_.target.c_str()), DEFORMKIT_OK) << deformkit_last_error();
-    const deformkit_status status = try_msda_forward();
+    const deformkit_status status = try_msda_forward(variant_.type());
     const Availability availability = availability_of(variant_.target);
     if (status == DEFORMKIT_NO_VARIANT && availability != Availability::kYes) {
         GTEST_SKIP() << "this machine lacks it: " << deformkit_last_error();
@@ -75,19 +75,19 @@ void for_each_msda_forward_variant(const std::string &suite, const std::string &
     }
 }
 
-deformkit_status try_msda_forward() {
-    GuardedTensor value(dtype_of<float>(), {1, 1, 1, 1}), shapes(dtype_of<int32_t>(), {1, 2}), starts(dtype_of<int32_t>(), {1});
-    GuardedTensor locations(dtype_of<float>(), {1, 1, 1, 1, 1, 2}), weights(dtype_of<float>(), {1, 1, 1, 1, 1});
-    GuardedTensor output(dtype_of<float>(), {1, 1, 1});
-    value.store<float>({3});
+deformkit_status try_msda_forward(Type type) {
+    GuardedTensor value(dtype_of(type), {1, 1, 1, 1}), shapes(dtype_of<int32_t>(), {1, 2}), starts(dtype_of<int32_t>(), {1});
+    GuardedTensor locations(dtype_of(type), {1, 1, 1, 1, 1, 2}), weights(dtype_of(type), {1, 1, 1, 1, 1});
+    GuardedTensor output(dtype_of(type), {1, 1, 1});
+    value.store_numbers({3});
     shapes.store<int32_t>({1, 1});
     starts.store<int32_t>({0});
-    locations.store<float>({0.5f, 0.5f});
-    weights.store<float>({2});
+    locations.store_numbers({0.5, 0.5});
+    weights.store_numbers({2});
     const deformkit_status status =
         deformkit_msda_forward(value.dl(), shapes.dl(), starts.dl(), locations.dl(), weights.dl(), output.dl());
     if (status == DEFORMKIT_OK) {
-        EXPECT_EQ(output.load<float>()[0], 6.0f);
+        EXPECT_EQ(output.load_numbers()[0], 6.0);
     } else {
         EXPECT_TRUE(output.all_poison()) << "a refused call wrote something";
     }

@@ -8,12 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "types.h"
+
 namespace deformkit::testing {
 
 struct Variant {
-    std::string op, pass, type, target;
+    std::string op, pass, type_name, target;
 
-    std::string name() const { return op + "_" + pass + "_" + type + "_" + target; }
+    Type type() const { return type_named(type_name); }
+    std::string name() const { return op + "_" + pass + "_" + type_name + "_" + target; }
 };
 
 /// All rows, best first within each operator, pass and type.
@@ -47,6 +50,6 @@ private:
 void for_each_msda_forward_variant(const std::string &suite, const std::string &name, const VariantTest::Body &body);
 
 /// The smallest call there is, to find out whether the chosen target works here.
-deformkit_status try_msda_forward();
+deformkit_status try_msda_forward(Type type = Type::kF32);
 
 }  // namespace deformkit::testing

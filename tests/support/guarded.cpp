@@ -152,6 +152,23 @@ GuardedTensor::GuardedTensor(DLDataType dtype, std::vector<int64_t> shape, const
     dl_.byte_offset = static_cast<uint64_t>(layout.byte_offset);
 }
 
+void GuardedTensor::store_numbers(const std::vector<double> &dense) {
+    if (dense.size() != static_cast<size_t>(count_of(shape_))) {
+        throw std::invalid_argument("GuardedTensor::store_numbers: another number of elements");
+    }
+    const Type type = type_of(dl_.dtype);
+    size_t i = 0;
+    for_each_offset(shape_, strides_, [&](int64_t offset) { encode(type, dense[i++], at(offset)); });
+}
+
+std::vector<double> GuardedTensor::load_numbers() const {
+    const Type type = type_of(dl_.dtype);
+    std::vector<double> dense(count_of(shape_));
+    size_t i = 0;
+    for_each_offset(shape_, strides_, [&](int64_t offset) { dense[i++] = decode(type, at(offset)); });
+    return dense;
+}
+
 bool GuardedTensor::all_poison() const {
     const uint8_t *first = buffer_.data();
     return buffer_.poison_intact() &&

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "types.h"
+
 namespace deformkit::testing {
 
 /// Which end of the data lies against an unmapped page.
@@ -31,7 +33,7 @@ public:
     bool poison_intact() const;  ///< beside the data
     void make_read_only();       ///< from now on a write kills the process
 
-    /// As float32 a NaN, as an index -1.
+    /// As a number of any type a NaN, as an index -1.
     static constexpr uint8_t kPoison = 0xff;
 
 private:
@@ -100,6 +102,10 @@ public:
         for_each_offset(shape_, strides_, [&](int64_t offset) { std::memcpy(&dense[i++], at(offset), sizeof(T)); });
         return dense;
     }
+
+    /// The same for the types of types.h, whichever the tensor has: rounded on the way in, exact on the way out.
+    void store_numbers(const std::vector<double> &dense);
+    std::vector<double> load_numbers() const;
 
     bool all_poison() const;             ///< nothing was written at all
     bool surroundings_intact() const;    ///< nothing was written beside and between the elements

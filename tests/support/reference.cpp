@@ -13,25 +13,23 @@ namespace {
 // A key is the sum of three numbers that a caller may have chosen as large as int64 goes.
 __extension__ typedef __int128 int128;
 
-constexpr double kRounding = 1.0 / (1 << 24);  // half a unit in the last place of float32, relative
-
 /// A location along one axis of a map that is `extent` cells long.
 struct Coordinate {
     double position = 0, fraction = 0;
-    double error = 0;                               ///< of a float32 computation, in units of kRounding
+    double error = 0;                               ///< of the kernels' computation, in its roundings
     int64_t cell = 0;                               ///< floor(position)
     bool inside = false;                            ///< -1 < position < extent
-    bool near = false;                              ///< inside, or so little outside that a float32 computation may disagree
-    int64_t first_interval = 0, last_interval = 0;  ///< cells that a float32 computation may arrive at
+    bool near = false;                              ///< inside, or so little outside that the kernels may disagree
+    int64_t first_interval = 0, last_interval = 0;  ///< cells that the kernels may arrive at
 
-    Coordinate(float normalised, int64_t extent) {
-        const double e = static_cast<double>(extent), scaled = static_cast<double>(normalised) * e;
+    Coordinate(double normalised, int64_t extent, double rounding) {
+        const double e = static_cast<double>(extent), scaled = normalised * e;
         position = scaled - 0.5;
-        // Rounded in float32: the extent and its product, the subtraction of 0.5, the subtraction of the cell.
+        // Rounded: the extent and its product, the subtraction of 0.5, the subtraction of the cell.
         error = 2 * std::fabs(scaled) + std::fabs(position) + 1;
         inside = -1 < position && position < e;
-        const double slack = error * kRounding;
-        near = -1 - slack < position && position < e + slack;
+        const double slack = error * rounding;
+        near = std::isfinite(error) && -1 - slack < position && position < e + slack;
         if (near) {
             cell = static_cast<int64_t>(std::floor(position));
             fraction = position - static_cast<double>(cell);
@@ -44,8 +42,9 @@ struct Coordinate {
 };
 
 /// The cells of one level, for one batch element and head.
+template <typename T>
 struct Map {
-    const float *value;
+    const T *value;
     int64_t num_keys, num_channels, key_stride, channel_stride;
     int64_t height, width, first_key;
 
@@ -65,7 +64,7 @@ struct Map {
             std::fill_n(cell, num_channels, 0.0);
             return;
         }
-        const float *from = value + static_cast<int64_t>(key) * key_stride;
+        const T *from = value + static_cast<int64_t>(key) * key_stride;
         for (int64_t d = 0; d < num_channels; d++) {
             cell[d] = from[d * channel_stride];
         }
@@ -77,7 +76,8 @@ class Accumulator {
 public:
     explicit Accumulator(int64_t num_channels) : n_(num_channels), cells_(4 * num_channels), steepest_(2 * num_channels) {}
 
-    void add(const Map &map, const Coordinate &x, const Coordinate &y, double weight, double *total, double *magnitude,
+    template <typename T>
+    void add(const Map<T> &map, const Coordinate &x, const Coordinate &y, double weight, double *total, double *magnitude,
              double *sensitivity) {
         if (x.inside && y.inside) {
             load_corners(map, x.cell, y.cell);
@@ -100,7 +100,8 @@ public:
 private:
     double *corner(int64_t c) { return cells_.data() + c * n_; }
 
-    void load_corners(const Map &map, int64_t column, int64_t row) {
+    template <typename T>
+    void load_corners(const Map<T> &map, int64_t column, int64_t row) {
         for (int64_t c = 0; c < 4; c++) {
             map.load(row + c / 2, column + c % 2, corner(c));
         }
@@ -108,7 +109,8 @@ private:
 
     // The interpolation is continuous, also where it ends, and bilinear between cells. So an error of the coordinate changes it
     // by at most that error times the steepest slope of the intervals that the error can reach.
-    void add_sensitivity(const Map &map, const Coordinate &x, const Coordinate &y, double weight, double *sensitivity) {
+    template <typename T>
+    void add_sensitivity(const Map<T> &map, const Coordinate &x, const Coordinate &y, double weight, double *sensitivity) {
         if (!map.touches(y.first_interval, y.last_interval + 1, x.first_interval, x.last_interval + 1)) {
             return;
         }
@@ -145,10 +147,11 @@ private:
 
 }  // namespace
 
-std::vector<double> msda_forward_reference(const View<float> &value, const View<int64_t> &spatial_shapes,
-                                           const View<int64_t> &level_start_index, const View<float> &sampling_locations,
-                                           const View<float> &attention_weights, std::vector<double> *magnitude,
-                                           std::vector<double> *sensitivity) {
+template <typename T>
+std::vector<double> msda_forward_reference(const View<T> &value, const View<int64_t> &spatial_shapes,
+                                           const View<int64_t> &level_start_index, const View<T> &sampling_locations,
+                                           const View<T> &attention_weights, std::vector<double> *magnitude,
+                                           std::vector<double> *sensitivity, double rounding) {
     const int64_t B = value.shape[0], K = value.shape[1], M = value.shape[2], D = value.shape[3];
     const int64_t Q = sampling_locations.shape[1], L = sampling_locations.shape[3], P = sampling_locations.shape[4];
     std::vector<double> output(B * Q * M * D, 0.0);
@@ -164,20 +167,20 @@ std::vector<double> msda_forward_reference(const View<float> &value, const View<
             for (int64_t l = 0; l < L; l++) {
                 const int64_t *shape = spatial_shapes.data + l * spatial_shapes.strides[0];
                 const int64_t height = shape[0], width = shape[spatial_shapes.strides[1]];
-                const Map map{value.data + b * value.strides[0] + m * value.strides[2],
-                              K,
-                              D,
-                              value.strides[1],
-                              value.strides[3],
-                              height,
-                              width,
-                              level_start_index.data[l * level_start_index.strides[0]]};
+                const Map<T> map{value.data + b * value.strides[0] + m * value.strides[2],
+                                 K,
+                                 D,
+                                 value.strides[1],
+                                 value.strides[3],
+                                 height,
+                                 width,
+                                 level_start_index.data[l * level_start_index.strides[0]]};
                 for (int64_t p = 0; p < P; p++) {
                     const std::vector<int64_t> &s = sampling_locations.strides, &t = attention_weights.strides;
-                    const float *uv = sampling_locations.data + b * s[0] + q * s[1] + m * s[2] + l * s[3] + p * s[4];
-                    const float weight = attention_weights.data[b * t[0] + q * t[1] + m * t[2] + l * t[3] + p * t[4]];
-                    accumulator.add(map, Coordinate(uv[0], width), Coordinate(uv[s[5]], height), weight, output.data() + to,
-                                    magnitude == nullptr ? nullptr : magnitude->data() + to,
+                    const T *uv = sampling_locations.data + b * s[0] + q * s[1] + m * s[2] + l * s[3] + p * s[4];
+                    const double weight = attention_weights.data[b * t[0] + q * t[1] + m * t[2] + l * t[3] + p * t[4]];
+                    accumulator.add(map, Coordinate(uv[0], width, rounding), Coordinate(uv[s[5]], height, rounding), weight,
+                                    output.data() + to, magnitude == nullptr ? nullptr : magnitude->data() + to,
                                     sensitivity == nullptr ? nullptr : sensitivity->data() + to);
                 }
             }
@@ -203,11 +206,31 @@ std::vector<double> msda_forward_reference(const View<float> &value, const View<
     return output;
 }
 
-double msda_forward_tolerance(int64_t samples, double magnitude, double sensitivity) {
+template std::vector<double> msda_forward_reference(const View<float> &, const View<int64_t> &, const View<int64_t> &,
+                                                    const View<float> &, const View<float> &, std::vector<double> *,
+                                                    std::vector<double> *, double);
+template std::vector<double> msda_forward_reference(const View<double> &, const View<int64_t> &, const View<int64_t> &,
+                                                    const View<double> &, const View<double> &, std::vector<double> *,
+                                                    std::vector<double> *, double);
+
+double msda_forward_tolerance(Type type, int64_t samples, double magnitude, double sensitivity) {
     // Each of the 4 * samples terms is rounded five times (1 - ax, 1 - ay, three products), and a sum of n terms rounds each of
-    // them at most n - 1 times, whatever its order. The factor covers terms of second order, the last term underflow.
+    // them at most n - 1 times, whatever its order. The factor covers terms of second order, the last term underflow. A
+    // reference in float64 is no better than the kernels for float64.
     const double roundings = 4.0 * static_cast<double>(samples) + 4;
-    return 1.001 * kRounding * (roundings * magnitude + sensitivity) + 4.0 * static_cast<double>(samples) * FLT_MIN;
+    const double once = 1.001 * rounding_of_arithmetic(type) * (roundings * magnitude + sensitivity) +
+                        4.0 * static_cast<double>(samples) * underflow_of_arithmetic(type);
+    return type == Type::kF64 ? 2 * once : once;
+}
+
+bool agrees(Type type, double result, double expected, double tolerance) {
+    if (std::isnan(expected)) {
+        return std::isnan(result);
+    }
+    if (std::isinf(expected)) {
+        return result == expected;
+    }
+    return nearest(type, expected - tolerance) <= result && result <= nearest(type, expected + tolerance);
 }
 
 }  // namespace deformkit::testing

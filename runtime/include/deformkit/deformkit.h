@@ -43,12 +43,14 @@ typedef enum deformkit_status {
 
 /* Multi-scale deformable attention (Deformable DETR, Zhu et al. 2020, equation 3), forward.
  *
- *   value               [B, K, M, D]        float32
+ *   value               [B, K, M, D]        float32, float16, bfloat16 or float64
  *   spatial_shapes      [L, 2]              int32 or int64   (H, W) of each level
  *   level_start_index   [L]                 int32 or int64   first key of each level
  *   sampling_locations  [B, Q, M, L, P, 2]  as value         (x, y), normalised to [0, 1]
  *   attention_weights   [B, Q, M, L, P]     as value         used as given: no softmax
  *   output              [B, Q, M * D] or [B, Q, M, D], as value
+ *
+ * Arithmetic is done in float32, and in float64 for float64; a 16 bit result is rounded once, when it is stored.
  *
  * output[b, q, m*D + d] = sum over l, p of attention_weights[b, q, m, l, p] * (bilinear sample of value[b, :, m, d] on level
  * l). Sampling is that of grid_sample with align_corners=False and zero padding: x = u * W - 0.5, y = v * H - 0.5 in cells.

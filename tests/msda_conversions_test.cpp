@@ -1,0 +1,86 @@
+// What a kernel reads and writes, number by number: a sample at a cell's centre is the product of cell and weight, rounded once
+// by arithmetic and once by the type.
+#include <cmath>
+#include <random>
+
+#include "msda_case.h"
+#include "variants.h"
+
+namespace deformkit::testing {
+namespace {
+
+/// Every bit pattern of a 16 bit type, as many random ones of a longer; those that `keep` does not want are 0.
+template <typename Keep>
+std::vector<double> patterns(Type type, Keep &&keep) {
+    std::mt19937_64 random(1);
+    std::vector<double> numbers;
+    for (uint32_t i = 0; i < 0x10000; i++) {
+        const uint64_t bits = size_of(type) == 2 ? i : random();  // little-endian, as everything here
+        const double number = decode(type, &bits);
+        numbers.push_back(keep(number) ? number : 0);
+    }
+    return numbers;
+}
+
+/// Maps whose cells' centres even bfloat16 can tell apart; each query at a centre of its own. Points beyond the first are
+/// outside: with enough of them, kernels may go another way.
+MsdaCase centres_case(Type type, int64_t points) {
+    constexpr int64_t kSide = 64;
+    MsdaCase c = make_case({"", 1, kSide * kSide, 1, 16, {{kSide, kSide}}, points, Locations::kWide}, type);
+    for (size_t i = 0; i < c.locations.size(); i += 2) {
+        const auto point = static_cast<int64_t>(i) / 2 % points, query = static_cast<int64_t>(i) / 2 / points;
+        c.locations[i] = point > 0 ? 7 : (static_cast<double>(query % kSide) + 0.5) / kSide;
+        c.locations[i + 1] = (static_cast<double>(query / kSide) + 0.5) / kSide;
+    }
+    return c;
+}
+
+void check_products(const Variant &variant) {
+    const Type type = variant.type();
+    for (int64_t points : {1, 4}) {
+        MsdaCase c = centres_case(type, points);
+        c.value = patterns(type, [](double x) { return std::isfinite(x); });
+        for (double factor : {1.0, -1.0, 1.5, 1 / 3.0, 1 + 1 / 64.0, 0.7, 1e-3, 1e3, 1e-30, largest(type)}) {
+            const double weight = nearest(type, factor);
+            c.weights.assign(c.weights.size(), weight);
+            const std::vector<double> output = run(c);
+            int64_t inexact = 0;
+            for (size_t i = 0; i < output.size(); i++) {
+                const double product = c.value[i] * weight;
+                const double expected = nearest(type, type == Type::kF64 ? product : nearest(Type::kF32, product));
+                ASSERT_EQ(output[i], expected) << c.value[i] << " * " << weight << ", " << points << " points";
+                inexact += expected != product;
+            }
+            EXPECT_TRUE(inexact > 0 || weight == 0 || std::fabs(weight) == 1 || type == Type::kF64) << weight;
+        }
+    }
+}
+
+/// Whatever its payload. (The last of the negative ones is what poison looks like.)
+void check_nan(const Variant &variant) {
+    const Type type = variant.type();
+    std::vector<double> nans;
+    for (double x : patterns(type, [](double) { return true; })) {
+        if (std::isnan(x) && !std::signbit(x)) {
+            nans.push_back(x);
+        }
+    }
+    if (nans.empty()) {
+        nans.push_back(std::nan(""));
+    }
+    MsdaCase c = make_case({"", static_cast<int64_t>(nans.size()), 1, 1, 1, {{1, 1}}, 1, Locations::kWide}, type);
+    c.locations.assign(c.locations.size(), 0.5);
+    c.value = nans;
+    for (double x : run(c)) {
+        ASSERT_TRUE(std::isnan(x)) << x;
+    }
+}
+
+const bool registered = [] {
+    for_each_msda_forward_variant("Conversions", "products", check_products);
+    for_each_msda_forward_variant("Conversions", "nan", check_nan);
+    return true;
+}();
+
+}  // namespace
+}  // namespace deformkit::testing

@@ -1,0 +1,35 @@
+// The storage types of tensors, and rounding to them, in software: what the library's conversions are held against.
+#pragma once
+
+#include <dlpack/dlpack.h>
+
+#include <cstddef>
+#include <string>
+
+namespace deformkit::testing {
+
+enum class Type { kF16, kBf16, kF32, kF64 };
+
+/// By its name in variants.cmake: f16, bf16, f32, f64.
+Type type_named(const std::string &name);
+DLDataType dtype_of(Type type);
+/// Throws std::invalid_argument for what is no such type.
+Type type_of(DLDataType dtype);
+size_t size_of(Type type);
+
+/// `number` rounded to the type, ties to even; too large: infinite; NaN stays NaN.
+double nearest(Type type, double number);
+/// The type's next number above (direction > 0) or below; `number` is one of the type, and finite.
+double neighbour(Type type, double number, int direction);
+double largest(Type type);
+
+/// `number`, rounded to the type, into memory of size_of(type) bytes of any alignment; and back, exactly.
+void encode(Type type, double number, void *to);
+double decode(Type type, const void *from);
+
+/// What arithmetic is done in: half a unit in the last place of float32 or, for float64, of float64; relative.
+double rounding_of_arithmetic(Type type);
+/// The smallest normal number of that arithmetic.
+double underflow_of_arithmetic(Type type);
+
+}  // namespace deformkit::testing
