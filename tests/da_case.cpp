@@ -127,9 +127,10 @@ const DaWorkload &da_workload(const std::string &name) {
     throw std::invalid_argument("no workload " + name);
 }
 
-void for_each_da_variant(DaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body) {
+void for_each_da_variant(DaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
+                         const std::string &type) {
     for_each_variant("da", pass == DaCase::Pass::kForward ? "forward" : "backward_value", suite, name,
-                     [=](Type type) { return try_da(pass, type); }, body);
+                     [=](Type of) { return try_da(pass, of); }, body, type);
 }
 
 }  // namespace deformkit::testing

@@ -39,6 +39,7 @@ deformkit_status try_da(DaCase::Pass pass, Type type);
 const DaWorkload &da_workload(const std::string &name);  ///< awkward ones
 
 /// For every variant of a pass: the test `suite`.<variant's name>/`name`.
-void for_each_da_variant(DaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body);
+void for_each_da_variant(DaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
+                         const std::string &type = "");
 
 }  // namespace deformkit::testing

@@ -35,6 +35,7 @@ private:
 };
 
 deformkit_status try_gka(GkaCase::Pass pass, Type type);
-void for_each_gka_variant(GkaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body);
+void for_each_gka_variant(GkaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
+                         const std::string &type = "");
 
 }  // namespace deformkit::testing

@@ -156,7 +156,7 @@ Outputs run(const Problem &problem, const Layouts &layouts) {
     return ::testing::AssertionSuccess();
 }
 
-bool is_substantial(const std::vector<double> &output) {
+bool holds_anything(const std::vector<double> &output) {
     return std::any_of(output.begin(), output.end(), [](double x) { return x != 0; });
 }
 
@@ -168,7 +168,7 @@ void check_against_reference(const Problem &problem, bool substantial) {
         const Outputs outputs = run(problem, layouts);
         EXPECT_TRUE(matches(problem, outputs, expected));
         for (const std::vector<double> &output : outputs) {
-            EXPECT_EQ(is_substantial(output), substantial);
+            EXPECT_EQ(holds_anything(output), substantial);
         }
     }
 }

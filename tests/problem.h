@@ -71,7 +71,7 @@ Outputs run(const Problem &problem, const Layouts &layouts = {});
 ::testing::AssertionResult matches(const Problem &problem, const Outputs &outputs, const std::vector<Expected> &expected);
 ::testing::AssertionResult same_bits(const Outputs &a, const Outputs &b);
 /// Whether an output holds anything but zeros: else a comparison would prove nothing.
-bool is_substantial(const std::vector<double> &output);
+bool holds_anything(const std::vector<double> &output);
 
 /// Against the reference: guard pages on either side, index tensors of both types.
 void check_against_reference(const Problem &problem, bool substantial = true);

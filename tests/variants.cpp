@@ -65,9 +65,9 @@ void VariantTest::TearDown() {
 }
 
 void for_each_variant(const std::string &op, const std::string &pass, const std::string &suite, const std::string &name,
-                      const VariantTest::Probe &probe, const VariantTest::Body &body) {
+                      const VariantTest::Probe &probe, const VariantTest::Body &body, const std::string &type) {
     for (const Variant &variant : all_variants()) {
-        if (variant.op != op || variant.pass != pass) {
+        if (variant.op != op || variant.pass != pass || (!type.empty() && variant.type_name != type)) {
             continue;
         }
         const std::string test = variant.name() + "/" + name;

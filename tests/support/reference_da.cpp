@@ -62,14 +62,16 @@ Bounded da_forward_reference(const DaReferenceInputs &in, double rounding) {
         const double *weights = in.weights.data() + ((row * in.P * in.N + f) * in.S + s) * in.G;
         for (int64_t c = 0; c < in.C; c++) {
             const double w = weights[c / (in.C / in.G)];
+            double sample = 0;
             for (int k = 0; k < 4; k++) {
                 if (keys[k] >= 0) {
                     const double cell = maps[keys[k] * in.C + c];
-                    output.values[row * in.C + c] += w * weight_of(x, y, k) * cell;
+                    sample += weight_of(x, y, k) * cell;
                     output.tolerances[row * in.C + c] +=
                         rounding * std::fabs(w * cell) * (terms * weight_of(x, y, k) + x.error + y.error);
                 }
             }
+            output.values[row * in.C + c] += w * sample;
         }
     });
     return output;
@@ -89,27 +91,35 @@ DaGradients da_backward_reference(const DaReferenceInputs &in, double rounding) 
     for_each_sample(in, [&](int64_t row, int64_t f, int64_t s, const Axis &x, const Axis &y, const int64_t *keys) {
         const int64_t at = row * in.P * in.N + f, map = f % in.N * in.S + s, first = row / in.A * in.K * in.C;
         const double width = static_cast<double>(in.shapes[2 * map + 1]), height = static_cast<double>(in.shapes[2 * map]);
-        for (int64_t c = 0; c < in.C; c++) {
-            const int64_t to = (at * in.S + s) * in.G + c / (in.C / in.G);
-            const double w = in.weights[to], e = in.grad_output[row * in.C + c];
-            for (int k = 0; k < 4; k++) {
-                if (keys[k] < 0) {
-                    continue;
+        const double sums = channels + 4 * static_cast<double>(in.S);
+        for (int64_t group = 0; group < in.G; group++) {
+            const int64_t to = (at * in.S + s) * in.G + group;
+            const double w = in.weights[to];
+            double across = 0, down = 0;  // sums over the group's channels
+            for (int64_t c = group * in.C / in.G; c < (group + 1) * in.C / in.G; c++) {
+                const double e = in.grad_output[row * in.C + c];
+                for (int k = 0; k < 4; k++) {
+                    if (keys[k] < 0) {
+                        continue;
+                    }
+                    const int64_t cell = first + keys[k] * in.C + c;
+                    const double v = in.feature_maps[cell], corner = weight_of(x, y, k);
+                    const double dx = (k % 2 ? 1 : -1) * y.weight(k / 2), dy = (k / 2 ? 1 : -1) * x.weight(k % 2);
+                    g.feature_maps.values[cell] += corner * w * e;
+                    g.feature_maps.tolerances[cell] +=
+                        rounding * std::fabs(w * e) * ((samples + 12) * corner + x.error + y.error);
+                    g.weights.values[to] += e * corner * v;
+                    g.weights.tolerances[to] += rounding * std::fabs(e * v) * (channels * corner + x.error + y.error);
+                    across += e * dx * v;
+                    down += e * dy * v;
+                    g.locations.tolerances[2 * at] +=
+                        rounding * std::fabs(width * w * e * v) * (sums * std::fabs(dx) + y.error);
+                    g.locations.tolerances[2 * at + 1] +=
+                        rounding * std::fabs(height * w * e * v) * (sums * std::fabs(dy) + x.error);
                 }
-                const int64_t cell = first + keys[k] * in.C + c;
-                const double v = in.feature_maps[cell], corner = weight_of(x, y, k);
-                const double dx = (k % 2 ? 1 : -1) * y.weight(k / 2), dy = (k / 2 ? 1 : -1) * x.weight(k % 2);
-                g.feature_maps.values[cell] += corner * w * e;
-                g.feature_maps.tolerances[cell] += rounding * std::fabs(w * e) * ((samples + 12) * corner + x.error + y.error);
-                g.weights.values[to] += e * corner * v;
-                g.weights.tolerances[to] += rounding * std::fabs(e * v) * (channels * corner + x.error + y.error);
-                g.locations.values[2 * at] += width * w * e * dx * v;
-                g.locations.tolerances[2 * at] +=
-                    rounding * std::fabs(width * w * e * v) * ((channels + 4 * static_cast<double>(in.S)) * std::fabs(dx) + y.error);
-                g.locations.values[2 * at + 1] += height * w * e * dy * v;
-                g.locations.tolerances[2 * at + 1] +=
-                    rounding * std::fabs(height * w * e * v) * ((channels + 4 * static_cast<double>(in.S)) * std::fabs(dy) + x.error);
             }
+            g.locations.values[2 * at] += width * w * across;
+            g.locations.values[2 * at + 1] += height * w * down;
         }
     });
     return g;

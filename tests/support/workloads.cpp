@@ -276,8 +276,8 @@ DaInputs make_da_inputs(const DaWorkload &w, uint32_t seed) {
         const float size = 0.05f + 0.45f * random.uniform();
         for (int64_t i = 0; i < samples; i++) {
             float u = centre.u + size * (random.uniform() - 0.5f), v = centre.v + size * (random.uniform() - 0.5f);
-            u = std::clamp(u, 1e-3f, 0.999f);
-            v = std::clamp(v, 1e-3f, 0.999f);
+            u = std::clamp(u, 0.01f, 0.99f);
+            v = std::clamp(v, 0.01f, 0.99f);
             if (random.uniform() >= static_cast<float>(w.visible)) {
                 (random.next() % 2 == 0 ? u : v) += random.next() % 2 == 0 ? 1.5f : -1.5f;
             }
