@@ -1,11 +1,13 @@
-# What cmake --install leaves: headers, both libraries and the package; and, as a component of its own, only the generated kernels
+# What cmake --install leaves: headers, the libraries and the package; and, as a component of its own, only the generated kernels
 # with the Halide runtime that they share.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/deformkit)
-install(TARGETS deformkit deformkit_static EXPORT deformkitTargets)
+install(TARGETS deformkit deformkit_static deformkit_ascend EXPORT deformkitTargets)
 install(EXPORT deformkitTargets NAMESPACE deformkit:: DESTINATION ${package_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/deformkit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# In a folder of their own, so that the vendor's names are found only by those who ask for deformkit::ascend.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/compat/ascend/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deformkit/ascend)
 
 set(kernel_include_dir ${CMAKE_INSTALL_INCLUDEDIR}/deformkit/kernels)
 set(kernel_library_dir ${CMAKE_INSTALL_LIBDIR}/deformkit/kernels)

@@ -9,8 +9,8 @@ MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
     const Type type = in.value.type();
     const Expr zero = make_zero(type);
 
-    const BilinearTap tap(in.sampling_locations(0, f, x, y), in.sampling_locations(1, f, x, y),
-                          in.level_table(f, kWidth), in.level_table(f, kHeight));
+    const BilinearTap tap(in.sampling_locations(0, f, x, y), in.sampling_locations(1, f, x, y), in.level_table(f, kWidth),
+                          in.level_table(f, kHeight));
     CheckedPair pairs[2];
     for (int row = 0; row < 2; row++) {
         pairs[row] = checked_pair(tap, row, in.level_table(f, kFirstKey), in.num_keys, in.careful);
@@ -56,8 +56,7 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
     const Type type = in.grad_output.type(), bits = UInt(type.bits());
     const Expr zero = make_zero(type);
     const auto tap_at = [&](const Expr &sample) {
-        return BilinearTap(in.sampling_locations(0, sample), in.sampling_locations(1, sample), in.width,
-                           in.height);
+        return BilinearTap(in.sampling_locations(0, sample), in.sampling_locations(1, sample), in.width, in.height);
     };
     {
         const BilinearTap tap = tap_at(f);
@@ -69,7 +68,7 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
             Expr corner[2];
             for (int side = 0; side < 2; side++) {
                 corner[side] = select(tap.inside && tap.has_row(row) && tap.has_column(side),
-                                      tap.column_weight(side) * tap.row_weight(row) * weight, zero);
+                                      strict_float(tap.column_weight(side) * tap.row_weight(row) * weight), zero);
             }
             fields[kPairCell + row] = reinterpret(type, cast(bits, pair.key));
             for (int half = 0; half < 2; half++) {
@@ -99,8 +98,9 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
         exact_corners.where(tap.inside && pick(side, tap.has_column(0), tap.has_column(1)) &&
                             pick(row, tap.has_row(0), tap.has_row(1)) && key >= 0 && key < in.num_cells);
         const Expr target = unsafe_promise_clamped(cast<int32_t>(key), 0, in.num_cells - 1);
-        const Expr corner = pick(side, tap.column_weight(0), tap.column_weight(1)) *
-                            pick(row, tap.row_weight(0), tap.row_weight(1)) * in.attention_weights(sample);
+        // The same products in the same order as in `taps`, so that what is left out changes no other bit.
+        const Expr corner = strict_float(pick(side, tap.column_weight(0), tap.column_weight(1)) *
+                                         pick(row, tap.row_weight(0), tap.row_weight(1)) * in.attention_weights(sample));
         slab(d, target) += corner * in.grad_output(d, exact_corners.z);
     }
 }

@@ -67,7 +67,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
             return unsafe_promise_clamped(pair + (c % 2) * in.key_step, 0, in.max_position);
         };
         const auto corner = [&](int c, int i) { return stored_tap(kCornerWeight + c) * value(position(c), i); };
-        sum(d, m, q, b) = for_channels([&](int) { return zero; });
+        sum(d, m, q, b) = for_channels([&](int) { return make_zero(type); });
         sum(d, m, q, b) = for_channels([&](int i) {
             return ordered_add(at(sum, {d, m, q, b}, i),
                                add_products({corner(0, i), corner(1, i), corner(2, i), corner(3, i)}));
@@ -111,7 +111,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
             exact(d, m, q, b) = for_channels([&](int) { return undef(type); });
             exact(d, m, q, b) = for_channels([&](int) { return cast(type, once.x); });
         } else {
-            exact(d, m, q, b) = for_channels([&](int) { return zero; });
+            exact(d, m, q, b) = for_channels([&](int) { return make_zero(type); });
         }
         exact(d, m, q, b) = for_channels([&](int i) {
             return ordered_add(at(exact, {d, m, q, b}, i), add_products(corners[i]));

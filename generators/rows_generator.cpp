@@ -26,7 +26,8 @@ public:
 
     void generate() {
         const Expr channels = input.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
-        deformkit::RowsMagnitude algorithm(deformkit::widened(input, get_target()), channels, input.dim(1).extent(), input.dim(2).extent());
+        deformkit::RowsMagnitude algorithm(deformkit::widened(input, get_target()), channels, input.dim(1).extent(),
+                                           input.dim(2).extent());
         output(algorithm.x) = algorithm.result;
         deformkit::dense_from_zero(input);
         deformkit::dense_from_zero(output);
@@ -50,7 +51,8 @@ public:
 
     void generate() {
         deformkit::RowsReduce algorithm(slabs, slabs.dim(3).extent());
-        output(algorithm.d, algorithm.m, algorithm.cell) = deformkit::round_to_storage(storage_type, algorithm.result, get_target());
+        output(algorithm.d, algorithm.m, algorithm.cell) =
+            deformkit::round_to_storage(storage_type, algorithm.result, get_target());
         deformkit::dense_from_zero(slabs);
         deformkit::dense_from_zero(output);
         deformkit::schedule_rows_reduce_cpu(algorithm, output,

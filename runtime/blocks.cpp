@@ -6,14 +6,16 @@
 
 #include "layout.h"
 #include "parallel.h"
+#include "workspace.h"
 
 namespace deformkit {
 
 namespace {
 
 /// The levels' rectangles if they tile [0, num_keys), else one row.
-std::vector<Block> make_regions(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys) {
-    std::vector<Block> regions;
+ScratchVector<Block> make_regions(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys) {
+    ScratchVector<Block> regions;
+    regions.reserve(std::max<int64_t>(samples, 1));
     if (num_queries == num_keys && !levels.careful) {
         int64_t covered = 0, last_first = -1;
         for (int64_t s = 0; s < samples; s++) {
@@ -34,20 +36,38 @@ std::vector<Block> make_regions(const LevelTable &levels, int64_t samples, int64
             return regions;
         }
     }
-    return {{0, num_queries, 1, num_queries, 0}};
+    regions.assign(1, {0, num_queries, 1, num_queries, 0});
+    return regions;
+}
+
+/// Of a block of `size` queries in a region of more than one row: twice as wide as high.
+int64_t block_height(int64_t size) {
+    int64_t height = 1;
+    while (height * height * 4 <= size) {
+        height *= 2;
+    }
+    return height;
+}
+
+/// The worst region is one cell wide, where blocks are but their height; two more in each for what is left over.
+int64_t most_blocks(int64_t samples, int64_t num_queries, int64_t size) {
+    return num_queries / block_height(size) + 2 * std::max<int64_t>(samples, 1);
 }
 
 }  // namespace
 
-std::vector<Block> make_blocks(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys, int64_t size) {
-    std::vector<Block> blocks;
+int64_t blocks_workspace(int64_t samples, int64_t num_queries, int64_t size) {
+    return workspace_block(most_blocks(samples, num_queries, size) * sizeof(Block)) +
+           workspace_block(std::max<int64_t>(samples, 1) * sizeof(Block));
+}
+
+ScratchVector<Block> make_blocks(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys,
+                                 int64_t size) {
+    ScratchVector<Block> blocks;
+    blocks.reserve(most_blocks(samples, num_queries, size));
     int64_t packed = 0;
     for (const Block &region : make_regions(levels, samples, num_queries, num_keys)) {
-        // Twice as wide as high, but for the last row and column.
-        int64_t height = 1;
-        while (region.height > 1 && height * height * 4 <= size) {
-            height *= 2;
-        }
+        const int64_t height = region.height > 1 ? block_height(size) : 1;
         const int64_t width = std::max<int64_t>(1, size / height);
         for (int64_t y = 0; y < region.height; y += height) {
             for (int64_t x = 0; x < region.width; x += width) {
@@ -109,7 +129,7 @@ auto piece_copier(size_t bytes) {
 
 }  // namespace
 
-OwnedTensor pack_blocks(const Tensor &tensor, const std::vector<Block> &blocks, int64_t padded_extent) {
+OwnedTensor pack_blocks(const Tensor &tensor, const ScratchVector<Block> &blocks, int64_t padded_extent) {
     const int64_t N = tensor.shape[0], Q = tensor.shape[1], A = tensor.shape[2], C = tensor.shape[3];
     OwnedTensor owned = allocate_like(tensor, {0, 2, 1, 3}, {N, Q, A, padded_extent});
     const Tensor &to = owned.tensor;

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "levels.h"
+#include "memory.h"
 #include "pack.h"
 #include "tensor.h"
 
@@ -23,7 +23,10 @@ struct Block {
 
 /// All queries in blocks of about `size`: rectangles where there is a query for each key and levels fill the keys, in order;
 /// runs otherwise.
-std::vector<Block> make_blocks(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys, int64_t size);
+ScratchVector<Block> make_blocks(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys,
+                                 int64_t size);
+/// The most that it takes of a workspace, and that its result keeps, whatever the levels.
+int64_t blocks_workspace(int64_t samples, int64_t num_queries, int64_t size);
 
 /// The block's part of a tensor: axis Q becomes axes Y and X.
 Tensor block_of(const Tensor &tensor, int axis, const Block &block);
@@ -32,6 +35,6 @@ Tensor block_of(const Tensor &tensor, int axis, const Block &block);
 Tensor packed_block_of(const Tensor &tensor, int axis, const Block &block);
 
 /// [B, Q, A, C] copied to [B, A, Q, C'], queries in the order of blocks, zeros from C to C'.
-OwnedTensor pack_blocks(const Tensor &tensor, const std::vector<Block> &blocks, int64_t padded_extent);
+OwnedTensor pack_blocks(const Tensor &tensor, const ScratchVector<Block> &blocks, int64_t padded_extent);
 
 }  // namespace deformkit

@@ -31,11 +31,7 @@ OwnedTensor prepare_samples(const Tensor &tensor, bool copy_contents) {
     if (dense(tensor, tensor.ndim - 1) && fits_buffer(tensor)) {
         return {tensor, Scratch()};
     }
-    std::vector<int> order;
-    for (int i = 0; i < tensor.ndim; i++) {
-        order.push_back(i);
-    }
-    OwnedTensor copy = allocate_like(tensor, order);
+    OwnedTensor copy = allocate_like(tensor);
     if (copy_contents) {
         copy_elements(tensor, copy.tensor);
     }

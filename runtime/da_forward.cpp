@@ -1,8 +1,6 @@
 // Deformable aggregation, forward: from the caller's tensors to a kernel.
 
 #include <algorithm>
-#include <numeric>
-#include <vector>
 
 #include "buffer.h"
 #include "da_inputs.h"
@@ -57,13 +55,12 @@ OwnedTensor by_parts(const Tensor &tensor, const Parts &parts) {
     if (in_place()) {
         return {arrange(tensor), Scratch()};
     }
-    std::vector<int> order(tensor.ndim);
-    std::iota(order.begin(), order.end(), 0);
-    std::vector<int64_t> extents(tensor.shape.begin(), tensor.shape.begin() + tensor.ndim);
-    extents[2] = parts.count * parts.points;
-    OwnedTensor copy = allocate_like(tensor, order, extents);
-    copy_elements(tensor, copy.tensor);
-    copy.tensor.shape[2] = extents[2];
+    const int64_t points = tensor.shape[2];
+    Tensor padded = tensor;
+    padded.shape[2] = parts.count * parts.points;
+    OwnedTensor copy = allocate_like(padded);
+    copy_elements(tensor, slice(copy.tensor, 2, 0, points));
+    fill_zero(slice(copy.tensor, 2, points, padded.shape[2] - points));
     copy.tensor = arrange(copy.tensor);
     return copy;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "buffer.h"
 #include "error.h"
@@ -20,7 +19,7 @@ OwnedTensor joined(const Tensor &tensor) {
     if (tensor.can_join_axes(0)) {
         return {tensor.join_axes(0), Scratch()};
     }
-    OwnedTensor copy = allocate_like(tensor, tensor.ndim == 3 ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1});
+    OwnedTensor copy = allocate_like(tensor);
     copy_elements(tensor, copy.tensor);
     copy.tensor = copy.tensor.join_axes(0);
     return copy;

@@ -167,17 +167,23 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
     read_environment();
     const char *forced = forced_target.load();
     const char *type = type_name(dtype);
+    const auto serves = [&](const Variant &variant) {
+        return type != nullptr && std::strcmp(variant.operation, operation) == 0 && std::strcmp(variant.type, type) == 0;
+    };
+    for (const Variant &variant : kVariants) {
+        if (serves(variant)) {
+            const char *reason = rejection(variant, forced);
+            if (reason == nullptr) {
+                return variant;
+            }
+            log("%s: rejected: %s", variant.name, reason);
+        }
+    }
     std::string reasons;
     for (const Variant &variant : kVariants) {
-        if (type == nullptr || std::strcmp(variant.operation, operation) != 0 || std::strcmp(variant.type, type) != 0) {
-            continue;
+        if (serves(variant)) {
+            reasons += std::string("; ") + variant.name + ": " + rejection(variant, forced);
         }
-        const char *reason = rejection(variant, forced);
-        if (reason == nullptr) {
-            return variant;
-        }
-        log("%s: rejected: %s", variant.name, reason);
-        reasons += std::string("; ") + variant.name + ": " + reason;
     }
     throw Failure(DEFORMKIT_NO_VARIANT, std::string(operation) + ": no variant serves " + (type ? type : "this type") +
                                             (forced ? std::string(" on target ") + forced : " on this machine") + reasons);

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
-#include <vector>
 
 #include "parallel.h"
 
@@ -81,12 +79,10 @@ CellLocations prepare_cell_locations(const Tensor &locations) {
         result.bits.tensor.dtype = as_bits;
         return result;
     }
-    std::vector<int> order(locations.ndim);
-    std::iota(order.begin(), order.end(), 0);
     Tensor like = locations;
     like.dtype = as_bits;
     result.kind = kMarkedInt;
-    result.bits = allocate_like(like, order);
+    result.bits = allocate_like(like);
     const int64_t count = locations.elements(), tasks = (count + kLocationsPerTask - 1) / kLocationsPerTask;
     parallel_for(static_cast<int>(tasks), [&](int task) {
         const int64_t end = std::min(count, (task + 1) * kLocationsPerTask);

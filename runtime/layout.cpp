@@ -1,21 +1,9 @@
 #include "layout.h"
 
-#include <numeric>
-#include <vector>
-
 #include "buffer.h"
+#include "workspace.h"
 
 namespace deformkit {
-
-namespace {
-
-std::vector<int> natural_order(const Tensor &tensor) {
-    std::vector<int> order(tensor.ndim);
-    std::iota(order.begin(), order.end(), 0);
-    return order;
-}
-
-}  // namespace
 
 bool dense(const Tensor &tensor, int axis) {
     return tensor.shape[axis] <= 1 || tensor.strides[axis] == 1;
@@ -61,7 +49,7 @@ Tensor as_pairs(const Tensor &tensor) {
     return pairs;
 }
 
-Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, const std::vector<int> &order, int64_t keys,
+Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
                     int64_t channel_multiple) {
     const int64_t heads = value.shape[2], channels = round_up(value.shape[3], channel_multiple), step = value.strides[1];
     Cells cells;
@@ -104,11 +92,19 @@ bool samples_joinable(const Tensor &tensor, const Variant &variant) {
     return dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step);
 }
 
+bool rows_writable(const Tensor &tensor, const Variant &variant) {
+    return dense(tensor, tensor.ndim - 1) && addressable(tensor, variant);
+}
+
+int64_t joined_workspace(const Tensor &tensor, const Variant &variant) {
+    return samples_joinable(tensor, variant) ? 0 : workspace_block(tensor.elements() * tensor.element_bytes());
+}
+
 OwnedTensor joined_input(const Tensor &tensor, const Variant &variant) {
     if (samples_joinable(tensor, variant)) {
         return {join_samples(tensor), Scratch()};
     }
-    OwnedTensor copy = allocate_like(tensor, natural_order(tensor));
+    OwnedTensor copy = allocate_like(tensor);
     copy_elements(tensor, copy.tensor);
     copy.tensor = join_samples(copy.tensor);
     return copy;
@@ -118,7 +114,7 @@ JoinedOutput::JoinedOutput(const Tensor &tensor, const Variant &variant) : targe
     if (samples_joinable(tensor, variant)) {
         joined_ = join_samples(tensor);
     } else {
-        copy_ = allocate_like(tensor, natural_order(tensor));
+        copy_ = allocate_like(tensor);
         joined_ = join_samples(copy_.tensor);
     }
 }

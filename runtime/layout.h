@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <initializer_list>
 
 #include "dispatch.h"
 #include "pack.h"
@@ -32,6 +32,7 @@ Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 
 /// One item along `axis`, without that axis.
 Tensor item(const Tensor &tensor, int axis, int64_t i);
+
 /// Channels two by two, as 32 bits: what kernels for bfloat16 take where they work on pairs. Wants an even number of dense
 /// channels and even strides.
 bool can_be_pairs(const Tensor &tensor);
@@ -46,7 +47,7 @@ struct Cells {
 
 /// `value` is [count, keys, heads, channels]. Copied if `pack` or where strides or sizes are not a kernel's: axes from slowest to
 /// fastest as `order` lists them, with zeros up to `keys` and to a multiple of channels.
-Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, const std::vector<int> &order, int64_t keys,
+Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
                     int64_t channel_multiple = kChannelMultiple);
 
 /// Gradients of outputs as kernels read them: the same for [count, queries, heads, channels]; copied by heads.
@@ -62,8 +63,13 @@ Tensor join_samples(const Tensor &tensor);
 /// Whether that can be had in place, samples beside each other as kernels want them.
 bool samples_joinable(const Tensor &tensor, const Variant &variant);
 
+/// Whether kernels can write rows of channels where they are.
+bool rows_writable(const Tensor &tensor, const Variant &variant);
+
 /// A tensor that kernels can use: the caller's memory where that will do, scratch memory otherwise.
 OwnedTensor joined_input(const Tensor &tensor, const Variant &variant);
+/// What that takes of a workspace, as JoinedOutput does.
+int64_t joined_workspace(const Tensor &tensor, const Variant &variant);
 /// The same to write to; finish() brings the result to where it belongs.
 class JoinedOutput {
 public:

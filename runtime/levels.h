@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "memory.h"
 #include "tensor.h"
 
 namespace deformkit {
 
 struct LevelTable {
-    std::vector<int32_t> rows;  ///< [3][columns]: widths, heights, first keys
+    ScratchVector<int32_t> rows;  ///< [3][columns]: widths, heights, first keys
     int64_t columns = 0;
     bool careful = false;  ///< some level has cells outside [0, num_keys): kernels must check every cell
 };

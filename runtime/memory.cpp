@@ -8,11 +8,13 @@
 #include <new>
 #include <utility>
 
+#include "workspace.h"
+
 namespace deformkit {
 
 namespace {
 
-constexpr size_t kAlignment = 128;  // Halide's vectors may touch a whole aligned vector beyond the end
+constexpr size_t kAlignment = kScratchAlignment;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMaxCached = size_t{256} << 20;  // beyond this, released blocks go back to the system
 constexpr int kClasses = 4 * 48;
@@ -56,6 +58,9 @@ Cache &cache() {
 }  // namespace
 
 void *scratch_acquire(size_t bytes) noexcept {
+    if (WorkspaceRegion *region = workspace_region()) {
+        return region->acquire(bytes);
+    }
     const auto [size_class, rounded] = class_of(bytes);
     Cache &c = cache();
     {
@@ -89,6 +94,10 @@ void *scratch_acquire(size_t bytes) noexcept {
 
 void scratch_release(void *pointer) noexcept {
     if (pointer == nullptr) {
+        return;
+    }
+    if (WorkspaceRegion *region = workspace_region(); region != nullptr && region->holds(pointer)) {
+        region->release(pointer);
         return;
     }
     Header *block = reinterpret_cast<Header *>(static_cast<unsigned char *>(pointer) - kAlignment);

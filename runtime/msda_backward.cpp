@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <string>
 
 #include "blocks.h"
 #include "buffer.h"
@@ -10,7 +11,7 @@
 #include "error.h"
 #include "gradients.h"
 #include "layout.h"
-#include "msda_inputs.h"
+#include "msda.h"
 #include "parallel.h"
 #include "slabs.h"
 
@@ -21,14 +22,19 @@ namespace {
 // Queries in a block, at most: what their dot products need, 24 bytes for a sample, stays in L2.
 constexpr int64_t kBlock = 128;
 
-struct Gradients {
-    std::optional<Tensor> value, locations, weights;
-};
+// What the kernels hold: of a block, two positions and four dot products for a sample; for the taps of a level six fields, with
+// room for four points at least and all queries, although few are there at a time; and some vectors.
+constexpr int64_t kPositions = 2, kDots = 4, kTapFields = 6, kTapPoints = 4, kVectors = 4096;
+
+/// Bits do not depend on the size of blocks, as long as it does not depend on the number of threads for grad_value.
+int64_t block_size(const MsdaBackwardCall &call, int64_t count) {
+    return call.grad_value ? kBlock : std::clamp<int64_t>(divide_up(call.inputs.Q * count, num_threads() * 4), 1, kBlock);
+}
 
 /// What both passes read, for some batch items.
 struct Batches {
     int64_t first, count;
-    std::vector<Block> blocks;
+    ScratchVector<Block> blocks;
     OwnedTensor rows;                // grad_output [count, M, Q, D], D a multiple of kChannelMultiple, queries in blocks
     OwnedTensor locations, weights;  // [count, Q, M * S, 2], [count, Q, M * S]
 };
@@ -59,16 +65,16 @@ bool any_non_finite(const Tensor &rows) {
     return found;
 }
 
-void backward_samples(const MsdaInputs &a, LevelTable &levels, const Batches &in, const Gradients &gradients) {
+void backward_samples(const MsdaInputs &a, LevelTable &levels, const Batches &in, const MsdaBackwardCall &call) {
     const Variant &variant = choose_variant("msda_backward_samples", a.value.dtype);
     const Cells value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
     const Tensor table = table_tensor(levels);
     std::optional<JoinedOutput> grad_locations, grad_weights;
-    if (gradients.locations) {
-        grad_locations.emplace(slice(*gradients.locations, 0, in.first, in.count), variant);
+    if (call.grad_locations) {
+        grad_locations.emplace(slice(*call.grad_locations, 0, in.first, in.count), variant);
     }
-    if (gradients.weights) {
-        grad_weights.emplace(slice(*gradients.weights, 0, in.first, in.count), variant);
+    if (call.grad_weights) {
+        grad_weights.emplace(slice(*call.grad_weights, 0, in.first, in.count), variant);
     }
     const int64_t num_blocks = static_cast<int64_t>(in.blocks.size());
     parallel_for(static_cast<int>(in.count * num_blocks), [&](int task) {
@@ -117,7 +123,12 @@ struct PackedSamples {
           weights(pack_blocks(in.weights.tensor.split_axis(2, a.P), in.blocks, a.P)) {}
 };
 
-void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::vector<SlabGroup> &groups, const Batches &in,
+/// Few samples: straight into grad_value, where a slab would only be cleared and copied.
+bool writes_directly(const MsdaInputs &a) {
+    return a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0;
+}
+
+void backward_value(const MsdaInputs &a, const LevelTable &levels, const ScratchVector<SlabGroup> &groups, const Batches &in,
                     const Tensor &all_grad_value) {
     const Variant &variant = choose_variant("msda_backward_value", a.value.dtype);
     bool exact = any_non_finite(in.rows.tensor);
@@ -125,16 +136,15 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::ve
 
     const Tensor target = slice(all_grad_value, 0, in.first, in.count);
     OwnedTensor packed;
-    const bool copy = !dense(target, 3) || !addressable(target, variant);
+    const bool copy = !rows_writable(target, variant);
     if (copy) {
-        packed = allocate_like(target, {0, 1, 2, 3});
+        packed = allocate_like(target);
     }
     const Tensor grad_value = copy ? packed.tensor : target;
-    // Few samples: straight into grad_value, where a slab would only be cleared and copied.
-    const bool direct = a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0;
+    const bool direct = writes_directly(a);
 
-    std::vector<Slabs> slabs(groups.size());
-    std::vector<int> first_task(groups.size() + 1, 0);
+    ScratchVector<Slabs> slabs(groups.size());
+    ScratchVector<int> first_task(groups.size() + 1, 0);
     for (size_t g = 0; g < groups.size(); g++) {
         if (!direct || groups[g].parts > 1 || groups[g].num_keys < 2) {
             slabs[g] = allocate_slabs(groups[g], in.count, a.M, a.D, a.value.dtype);
@@ -189,10 +199,77 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const std::ve
     }
 }
 
-void backward(MsdaInputs a, const Tensor &grad_output, const Gradients &wanted) {
-    Gradients gradients = wanted;
+bool is_trivial(const MsdaBackwardCall &call) {
+    return call.grad_output.empty() || call.inputs.is_empty();
+}
+
+}  // namespace
+
+MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                     const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                                     const DLTensor *grad_output, const DLTensor *grad_value,
+                                     const DLTensor *grad_sampling_locations, const DLTensor *grad_attention_weights) {
+    MsdaBackwardCall call;
+    call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
+    const MsdaInputs &a = call.inputs;
+    call.grad_output = view_rows("grad_output", grad_output, a);
+    call.grad_value = view_gradient("grad_value", grad_value, a.value);
+    call.grad_locations = view_gradient("grad_sampling_locations", grad_sampling_locations, a.sampling_locations);
+    call.grad_weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);
+    require_no_overlap(
+        {&call.grad_value, &call.grad_locations, &call.grad_weights},
+        {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights, &call.grad_output});
+    return call;
+}
+
+WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
+    const MsdaInputs &a = call.inputs;
+    const Variant &samples = choose_variant("msda_backward_samples", a.value.dtype);
+    const Variant &value = choose_variant("msda_backward_value", a.value.dtype);
+    if (is_trivial(call)) {
+        return {};
+    }
+    const Variant &variant = call.grad_value ? value : samples;
+    const int64_t count = most_batches_at_once(a, {&call.grad_output}), size = block_size(call, count);
+    const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count); };
+    const bool drop = keys_may_be_dropped(a);
+    const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes();
+    const int64_t all_samples = count * a.Q * a.M * a.samples();
+
+    int64_t of_samples = value_workspace(a, samples, a.reads_often() || drop, count);
+    for (const std::optional<Tensor> *gradient : {&call.grad_locations, &call.grad_weights}) {
+        of_samples += *gradient ? joined_workspace(part(**gradient), samples) : 0;
+    }
+    int64_t of_value = 0;
+    if (call.grad_value) {
+        const Tensor target = part(*call.grad_value);
+        of_value = workspace_block(2 * all_samples * storage) + workspace_block(all_samples * storage) +
+                   workspace_block(a.L * sizeof(Slabs)) + workspace_block((a.L + 1) * sizeof(int)) +
+                   slabs_workspace(a.L, a.P, {a.B, a.M, a.Q, a.samples(), a.K}, count, a.D, a.value.dtype,
+                                   writes_directly(a) && !drop);
+        if (!rows_writable(target, value)) {
+            of_value += workspace_block(target.elements() * storage);
+        }
+    }
+
+    WorkspaceSize workspace;
+    workspace.lanes = num_threads();
+    workspace.call_bytes = level_table_workspace(a) + blocks_workspace(a.samples(), a.Q, size) +
+                           workspace_block(count * a.Q * a.M * round_up(a.D, kChannelMultiple) * storage) +
+                           joined_workspace(part(a.sampling_locations), variant) +
+                           joined_workspace(part(a.attention_weights), variant) + std::max(of_samples, of_value);
+    const int64_t block = size * round_up(a.M * a.samples(), kChannelMultiple);
+    workspace.lane_bytes =
+        std::max(workspace_block(kPositions * block * arithmetic) + workspace_block(kDots * block * arithmetic),
+                 workspace_block(kTapFields * (a.Q * std::max(a.P, kTapPoints) + 4 * kChannelMultiple) * arithmetic)) +
+        4 * workspace_block(kVectors);
+    return workspace;
+}
+
+void msda_backward(MsdaBackwardCall call) {
+    MsdaInputs &a = call.inputs;
     set_last_variant("");
-    for (std::optional<Tensor> *gradient : {&gradients.value, &gradients.locations, &gradients.weights}) {
+    for (std::optional<Tensor> *gradient : {&call.grad_value, &call.grad_locations, &call.grad_weights}) {
         if (*gradient && (*gradient)->empty()) {
             gradient->reset();
         }
@@ -202,8 +279,8 @@ void backward(MsdaInputs a, const Tensor &grad_output, const Gradients &wanted) 
     for (const char *pass : {"msda_backward_samples", "msda_backward_value"}) {
         name = choose_variant(pass, a.value.dtype).name;
     }
-    if (grad_output.empty() || a.K == 0 || a.L == 0 || a.P == 0) {
-        for (const std::optional<Tensor> *gradient : {&gradients.value, &gradients.locations, &gradients.weights}) {
+    if (is_trivial(call)) {
+        for (const std::optional<Tensor> *gradient : {&call.grad_value, &call.grad_locations, &call.grad_weights}) {
             if (*gradient) {
                 fill_zero(**gradient);
             }
@@ -212,9 +289,9 @@ void backward(MsdaInputs a, const Tensor &grad_output, const Gradients &wanted) 
     }
     LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
     const int64_t all_keys = a.K, dropped = drop_unused_keys(a, levels);
-    std::vector<SlabGroup> groups;
-    if (gradients.value) {
-        Tensor &grad_value = *gradients.value;
+    ScratchVector<SlabGroup> groups;
+    if (call.grad_value) {
+        Tensor &grad_value = *call.grad_value;
         if (a.K != all_keys) {
             fill_zero(slice(grad_value, 1, 0, dropped));
             fill_zero(slice(grad_value, 1, dropped + a.K, all_keys - dropped - a.K));
@@ -222,32 +299,27 @@ void backward(MsdaInputs a, const Tensor &grad_output, const Gradients &wanted) 
         }
         groups = plan_slabs(levels, a.P, {a.B, a.M, a.Q, a.samples(), a.K});
     }
-    const bool samples = gradients.locations || gradients.weights;
-    const Variant &variant = choose_variant(gradients.value ? "msda_backward_value" : "msda_backward_samples", a.value.dtype);
-    const int64_t step = batches_at_once(a, {&grad_output});
+    const bool samples = call.grad_locations || call.grad_weights;
+    const Variant &variant = choose_variant(call.grad_value ? "msda_backward_value" : "msda_backward_samples", a.value.dtype);
+    const int64_t step = batches_at_once(a, {&call.grad_output});
     for (int64_t first = 0; first < a.B; first += step) {
         Batches in{first, std::min(step, a.B - first), {}, {}, {}, {}};
-        // Bits do not depend on the size of blocks, as long as it does not depend on the number of threads for grad_value.
-        const int64_t size =
-            gradients.value ? kBlock : std::clamp<int64_t>(divide_up(a.Q * in.count, num_threads() * 4), 1, kBlock);
-        in.blocks = make_blocks(levels, a.samples(), a.Q, a.K, size);
-        in.rows = pack_blocks(slice(grad_output, 0, first, in.count), in.blocks, round_up(a.D, kChannelMultiple));
+        in.blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call, in.count));
+        in.rows = pack_blocks(slice(call.grad_output, 0, first, in.count), in.blocks, round_up(a.D, kChannelMultiple));
         in.locations = joined_input(slice(a.sampling_locations, 0, first, in.count), variant);
         in.weights = joined_input(slice(a.attention_weights, 0, first, in.count), variant);
         if (samples) {
-            backward_samples(a, levels, in, gradients);
+            backward_samples(a, levels, in, call);
         }
-        if (gradients.value) {
-            backward_value(a, levels, groups, in, *gradients.value);
+        if (call.grad_value) {
+            backward_value(a, levels, groups, in, *call.grad_value);
         }
     }
-    if (samples || gradients.value) {
+    if (samples || call.grad_value) {
         name = variant.name;
     }
     set_last_variant(name);
 }
-
-}  // namespace
 
 }  // namespace deformkit
 
@@ -257,15 +329,7 @@ deformkit_status deformkit_msda_backward(const DLTensor *value, const DLTensor *
                                          DLTensor *grad_sampling_locations, DLTensor *grad_attention_weights) {
     using namespace deformkit;
     return guarded([&] {
-        const MsdaInputs a = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
-        const Tensor rows = view_rows("grad_output", grad_output, a);
-        Gradients gradients;
-        gradients.value = view_gradient("grad_value", grad_value, a.value);
-        gradients.locations = view_gradient("grad_sampling_locations", grad_sampling_locations, a.sampling_locations);
-        gradients.weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);
-        require_no_overlap(
-            {&gradients.value, &gradients.locations, &gradients.weights},
-            {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights, &rows});
-        backward(a, rows, gradients);
+        msda_backward(check_msda_backward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
+                                          grad_output, grad_value, grad_sampling_locations, grad_attention_weights));
     });
 }

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "blocks.h"
 #include "buffer.h"
 #include "dispatch.h"
 #include "error.h"
 #include "layout.h"
-#include "msda_inputs.h"
+#include "msda.h"
 #include "parallel.h"
 
 namespace deformkit {
@@ -16,14 +17,40 @@ namespace {
 // Less than about 20 us of work is not worth waking a thread for.
 constexpr int64_t kMinSamplesPerTask = 4096;
 constexpr int64_t kMaxQueryTile = 1024;
+// Queries in a block, head by head.
+constexpr int64_t kBlock = 64;
 
-void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, const Tensor &table, bool careful,
-                     int64_t first, int64_t count) {
-    const bool bfloat = a.value.dtype.code == kDLBfloat;
-    const Variant *head_major = bfloat && a.D % 2 != 0 ? nullptr : companion(variant, "msda_forward_head_major");
-    const bool pays = head_major != nullptr && a.reads_often(), pairs = pays && bfloat;
-    Cells value = prepare_value(a, variant, pays, first, count, pairs ? 2 * kChannelMultiple : kChannelMultiple);
-    if (pairs) {
+/// Which kernel runs, and what it wants.
+struct Traversal {
+    const Variant *head_major;  ///< in place of the variant, because value is worth copying; or nullptr
+    bool pairs;                 ///< of bfloat16 channels
+
+    Traversal(const Variant &variant, const MsdaInputs &a) {
+        const bool bfloat = a.value.dtype.code == kDLBfloat;
+        head_major = !a.reads_often() || (bfloat && a.D % 2 != 0) ? nullptr : companion(variant, "msda_forward_head_major");
+        pairs = head_major != nullptr && bfloat;
+    }
+    int64_t channel_multiple() const { return pairs ? 2 * kChannelMultiple : kChannelMultiple; }
+    bool can_write(const Tensor &output, const Variant &variant) const {
+        return dense(output, 3) && addressable(output, variant) && (!pairs || can_be_pairs(output));
+    }
+    /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
+    int64_t query_tile(const MsdaInputs &a, int64_t count) const {
+        if (head_major != nullptr) {
+            return kBlock;
+        }
+        const int64_t tiles = divide_up(num_threads(), count);
+        const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
+        return std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile));
+    }
+};
+
+void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, LevelTable &levels, int64_t first,
+                     int64_t count) {
+    const Tensor table = table_tensor(levels);
+    const Traversal how(variant, a);
+    Cells value = prepare_value(a, variant, how.head_major != nullptr, first, count, how.channel_multiple());
+    if (how.pairs) {
         value.tensor = as_pairs(value.tensor);
         value.key_step /= 2;
     }
@@ -31,58 +58,111 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     const Tensor output = slice(all_output, 0, first, count);
     OwnedTensor packed_output;
-    const bool copy_output = !dense(output, 3) || !addressable(output, variant) || (pairs && !can_be_pairs(output));
+    const bool copy_output = !how.can_write(output, variant);
     if (copy_output) {
-        packed_output = allocate_like(output, {0, 1, 2, 3});
+        packed_output = allocate_like(output);
     }
     const Tensor &written = copy_output ? packed_output.tensor : output;
 
-    // Enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
-    const int64_t per_thread = pays ? 4 : 1;
-    const int64_t tiles = divide_up(num_threads() * per_thread, count);
-    const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
-    int32_t query_tile = static_cast<int32_t>(
-        std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile)));
-
-    Buffer value_buffer(value.tensor), table_buffer(table), locations_buffer(locations.tensor), weights_buffer(weights.tensor);
-    Buffer output_buffer(pairs ? as_pairs(written) : written);
-    int32_t num_keys = value.num_keys, key_step = 1;
-    if (!variant.gpu) {
-        key_step = value.key_step;
-        value_buffer.flatten_keys(2);
-    }
+    bool careful = levels.careful;
+    int32_t num_keys = value.num_keys, key_step = variant.gpu ? 1 : value.key_step;
     int32_t num_samples = static_cast<int32_t>(a.samples());
-    void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
-                    &num_keys,          &key_step,          &num_samples,           &careful,
-                    &query_tile,        output_buffer.get()};
-    run_kernel(pays ? *head_major : variant, args,
-               {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
+    const auto run = [&](const Variant &kernel, int64_t query_tile, const Tensor &cells, const Tensor &at, const Tensor &by,
+                         const Tensor &result) {
+        int32_t tile = static_cast<int32_t>(query_tile);
+        Buffer value_buffer(cells), table_buffer(table), locations_buffer(at), weights_buffer(by), output_buffer(result);
+        if (!kernel.gpu) {
+            value_buffer.flatten_keys(2);
+        }
+        void *args[] = {value_buffer.get(),   table_buffer.get(), locations_buffer.get(),
+                        weights_buffer.get(), &num_keys,          &key_step,
+                        &num_samples,         &careful,           &tile,
+                        output_buffer.get()};
+        run_kernel(kernel, args,
+                   {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
+    };
+    const Tensor result = how.pairs ? as_pairs(written) : written;
+    if (how.head_major != nullptr) {
+        // A call for each block: its rows stand where batch items do, and all of them read the same value.
+        const auto blocks = make_blocks(levels, a.samples(), a.Q, a.K, kBlock);
+        const int64_t num_blocks = static_cast<int64_t>(blocks.size());
+        parallel_for(static_cast<int>(count * num_blocks), [&](int task) {
+            const int64_t b = task / num_blocks;
+            const Block &block = blocks[task % num_blocks];
+            const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
+            Tensor cells = slice(value.tensor, 0, b, block.height);
+            cells.strides[0] = 0;
+            run(*how.head_major, block.width, cells, part(locations.tensor), part(weights.tensor), part(result));
+        });
+    } else {
+        run(variant, how.query_tile(a, count), value.tensor, locations.tensor, weights.tensor, result);
+    }
     if (copy_output) {
         copy_elements(packed_output.tensor, output);
     }
 }
 
-void forward(MsdaInputs a, const Tensor &output) {
+}  // namespace
+
+MsdaForwardCall check_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                   const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                                   const DLTensor *output) {
+    MsdaForwardCall call;
+    call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
+    call.output = view_rows("output", output, call.inputs);
+    const MsdaInputs &a = call.inputs;
+    require_no_overlap(call.output,
+                       {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
+    return call;
+}
+
+WorkspaceSize msda_forward_workspace(const MsdaForwardCall &call) {
+    const MsdaInputs &a = call.inputs;
+    const Variant &variant = choose_variant("msda_forward", a.value.dtype);
+    if (call.output.empty() || a.is_empty()) {
+        return {};
+    }
+    const int64_t count = most_batches_at_once(a, {&call.output});
+    const Traversal how(variant, a);
+    const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes(), D = round_up(a.D, 2 * kChannelMultiple);
+    WorkspaceSize size;
+    size.lanes = num_threads();
+    size.call_bytes = level_table_workspace(a) + (how.head_major != nullptr ? blocks_workspace(a.samples(), a.Q, kBlock) : 0) +
+                      value_workspace(a, variant, how.head_major != nullptr, count, how.channel_multiple()) +
+                      joined_workspace(slice(a.sampling_locations, 0, 0, count), variant) +
+                      joined_workspace(slice(a.attention_weights, 0, 0, count), variant);
+    const Tensor output = slice(call.output, 0, 0, count);
+    if (!how.can_write(output, variant) || keys_may_be_dropped(a)) {
+        size.call_bytes += workspace_block(output.elements() * storage);
+    }
+    // What the kernels keep for a tile of queries: six fields a tap, and sums; for one query and head, sums that are not
+    // complete, exact ones, and whether they are suspect.
+    const int64_t tile = how.query_tile(a, count) * a.M;
+    size.lane_bytes = workspace_block(6 * a.samples() * tile * arithmetic) + workspace_block(D * tile * arithmetic) +
+                      2 * workspace_block(D * arithmetic) + workspace_block(a.M);
+    return size;
+}
+
+void msda_forward(MsdaForwardCall call) {
+    MsdaInputs &a = call.inputs;
+    const Tensor &output = call.output;
     const Variant &variant = choose_variant("msda_forward", a.value.dtype);
     set_last_variant("");
     if (output.empty()) {
         return;
     }
-    if (a.K == 0 || a.L == 0 || a.P == 0) {
+    if (a.is_empty()) {
         fill_zero(output);
         return;
     }
     LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
     drop_unused_keys(a, levels);
-    const Tensor table = table_tensor(levels);
     const int64_t step = batches_at_once(a, {&output});
     for (int64_t first = 0; first < a.B; first += step) {
-        forward_batches(variant, a, output, table, levels.careful, first, std::min(step, a.B - first));
+        forward_batches(variant, a, output, levels, first, std::min(step, a.B - first));
     }
     set_last_variant(variant.name);
 }
-
-}  // namespace
 
 }  // namespace deformkit
 
@@ -91,10 +171,7 @@ deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *s
                                         const DLTensor *attention_weights, DLTensor *output) {
     using namespace deformkit;
     return guarded([&] {
-        const MsdaInputs a = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
-        const Tensor rows = view_rows("output", output, a);
-        require_no_overlap(rows,
-                           {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
-        forward(a, rows);
+        msda_forward(
+            check_msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output));
     });
 }

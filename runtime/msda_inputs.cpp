@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "layout.h"
+#include "workspace.h"
 
 namespace deformkit {
 
@@ -72,8 +73,16 @@ Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) 
     return rows;
 }
 
+int64_t level_table_workspace(const MsdaInputs &a) {
+    return workspace_block(3 * a.M * a.samples() * sizeof(int32_t));
+}
+
+bool keys_may_be_dropped(const MsdaInputs &a) {
+    return (a.K - 1) * std::abs(a.value.strides[1]) >= INT32_MAX;
+}
+
 int64_t drop_unused_keys(MsdaInputs &a, LevelTable &levels) {
-    if (levels.careful || (a.K - 1) * std::abs(a.value.strides[1]) < INT32_MAX) {
+    if (levels.careful || !keys_may_be_dropped(a)) {
         return 0;
     }
     int64_t begin = a.K, end = 0;
@@ -108,9 +117,38 @@ int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor 
     return fits ? std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, a.B) : 1;
 }
 
+int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others) {
+    return keys_may_be_dropped(a) ? a.B : batches_at_once(a, others);
+}
+
+namespace {
+
+/// Whether value, some batch items of it, can be read where it is.
+bool value_readable(const MsdaInputs &a, const Tensor &value, const Variant &variant, int64_t channel_multiple) {
+    return dense(value, 3) && a.D % channel_multiple == 0 && a.K >= 2 && addressable(value, variant) && value.strides[1] >= 0 &&
+           !keys_may_be_dropped(a);
+}
+
+}  // namespace
+
+int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count, int64_t channel_multiple) {
+    if (!pack && value_readable(a, slice(a.value, 0, 0, count), variant, channel_multiple)) {
+        return 0;
+    }
+    const int64_t D = round_up(a.D, channel_multiple);
+    const int64_t cell_bytes = a.M * D * a.value.element_bytes();
+    const int64_t packed = count * std::max<int64_t>(a.K, 2) * cell_bytes;
+    // Fewer keys let batches_at_once() take more items, to kMaxPackedBytes before channels are filled up.
+    const int64_t most =
+        std::max(kMaxPackedBytes * divide_up(D, std::max<int64_t>(a.D, 1)), std::max<int64_t>(a.K, 2) * cell_bytes);
+    return workspace_block(keys_may_be_dropped(a) ? std::min(packed, most) : packed);
+}
+
 Cells prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
                     int64_t channel_multiple) {
-    return prepare_cells(slice(a.value, 0, first, count), variant, pack, {0, 2, 1, 3}, std::max<int64_t>(a.K, 2), channel_multiple);
+    const Tensor value = slice(a.value, 0, first, count);
+    return prepare_cells(value, variant, pack || !value_readable(a, value, variant, channel_multiple), {0, 2, 1, 3},
+                         std::max<int64_t>(a.K, 2), channel_multiple);
 }
 
 }  // namespace deformkit

@@ -20,6 +20,8 @@ struct MsdaInputs {
     int64_t B, K, M, D, Q, L, P;
 
     int64_t samples() const { return L * P; }  ///< of one query and head
+    bool is_empty() const { return K == 0 || L == 0 || P == 0; }
+    int64_t arithmetic_bytes() const { return value.dtype.bits == 64 ? 8 : 4; }
     /// As forward and backward must tell alike whether value is worth copying: how often each cell is read.
     bool reads_often() const;
 };
@@ -42,9 +44,21 @@ int64_t drop_unused_keys(MsdaInputs &inputs, LevelTable &levels);
 /// Batch items to take at once, so that copies stay within bounds and strides within 32 bits.
 int64_t batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Tensor *> others);
 
+/// Whether drop_unused_keys() might have something to do.
+bool keys_may_be_dropped(const MsdaInputs &a);
+
+/// The most that batches_at_once() can be, whatever drop_unused_keys() leaves.
+int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others);
+
+/// What make_level_table() takes of a workspace.
+int64_t level_table_workspace(const MsdaInputs &a);
+
 /// Some batch items of value, K at least 2. Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels that work on pairs of channels want
 /// twice as many for a vector.
 Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count,
+                        int64_t channel_multiple = kChannelMultiple);
+/// The most that it takes of a workspace, whatever drop_unused_keys() leaves.
+int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count,
                         int64_t channel_multiple = kChannelMultiple);
 
 }  // namespace deformkit

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <stdexcept>
+#include <string>
 
 #include "error.h"
 #include "parallel.h"
@@ -106,13 +109,13 @@ void fill_zero(const Tensor &tensor) {
     });
 }
 
-OwnedTensor allocate_like(const Tensor &like, const std::vector<int> &order, const std::vector<int64_t> &extents) {
+OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, std::initializer_list<int64_t> extents) {
     OwnedTensor owned;
     owned.tensor = like;
     int64_t elements = 1;
     bool padded = false;
-    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-        const int64_t extent = extents.empty() ? like.shape[*axis] : extents[*axis];
+    for (auto axis = std::rbegin(order); axis != std::rend(order); ++axis) {
+        const int64_t extent = extents.size() == 0 ? like.shape[*axis] : extents.begin()[*axis];
         padded |= extent != like.shape[*axis];
         owned.tensor.strides[*axis] = elements;
         elements *= extent;
@@ -123,6 +126,19 @@ OwnedTensor allocate_like(const Tensor &like, const std::vector<int> &order, con
         std::memset(owned.tensor.data, 0, elements * like.element_bytes());
     }
     return owned;
+}
+
+OwnedTensor allocate_like(const Tensor &like) {
+    switch (like.ndim) {
+        case 4:
+            return allocate_like(like, {0, 1, 2, 3});
+        case 5:
+            return allocate_like(like, {0, 1, 2, 3, 4});
+        case 6:
+            return allocate_like(like, {0, 1, 2, 3, 4, 5});
+        default:
+            throw std::logic_error(std::string(like.name) + ": a number of axes that no operator has");
+    }
 }
 
 }  // namespace deformkit

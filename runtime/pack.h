@@ -1,7 +1,8 @@
 // Copies between layouts: what a kernel cannot read or write in place.
 #pragma once
 
-#include <vector>
+#include <cstdint>
+#include <initializer_list>
 
 #include "memory.h"
 #include "tensor.h"
@@ -22,6 +23,8 @@ struct OwnedTensor {
 
 /// Uninitialised, with the shape and type of `like`. `order` lists the axes of memory from slowest to fastest; `extents`, where
 /// it is given, holds the extents to allocate for (at least the shape's): what lies between is set to zero.
-OwnedTensor allocate_like(const Tensor &like, const std::vector<int> &order, const std::vector<int64_t> &extents = {});
+OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, std::initializer_list<int64_t> extents = {});
+/// Dense, axes in their own order.
+OwnedTensor allocate_like(const Tensor &like);
 
 }  // namespace deformkit

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "error.h"
 #include "log.h"
 #include "memory.h"
+#include "workspace.h"
 
 namespace deformkit {
 
@@ -43,10 +45,48 @@ void on_free(void *, void *block) {
     scratch_release(block);
 }
 
+/// A parallel loop of a call that has a workspace: as many lanes as the workspace has memory for, each taking the next task
+/// until none is left.
+struct Lanes {
+    Workspace &workspace;
+    halide_task_t task;
+    void *context;
+    uint8_t *closure;
+    std::atomic<int64_t> next;
+    int64_t end;
+
+    static int run(void *, int lane, uint8_t *closure) {
+        Lanes &lanes = *reinterpret_cast<Lanes *>(closure);
+        WorkspaceRegion region = lanes.workspace.lane(lane);
+        const WorkspaceScope scope(&region);
+        for (int64_t i = lanes.next++; i < lanes.end; i = lanes.next++) {
+            if (const int result = lanes.task(lanes.context, static_cast<int>(i), lanes.closure)) {
+                return result;
+            }
+        }
+        return 0;
+    }
+};
+
+int par_for_in_workspace(Workspace &workspace, void *context, halide_task_t task, int min, int size, uint8_t *closure) {
+    Lanes lanes{workspace, task, context, closure, {min}, int64_t{min} + size};
+    const int count = std::min(size, workspace.lanes());
+    if (count <= 1 || forked.load(std::memory_order_relaxed)) {
+        return Lanes::run(nullptr, 0, reinterpret_cast<uint8_t *>(&lanes));
+    }
+    // While it waits, this thread may be given tasks of other calls.
+    const WorkspaceScope scope(nullptr);
+    return halide_default_do_par_for(nullptr, Lanes::run, 0, count, reinterpret_cast<uint8_t *>(&lanes));
+}
+
 // A single task, or a single thread, runs here and now: the pool's bookkeeping would cost more than a small call. So does a
 // child after fork(), which has none of its parent's worker threads.
 int on_par_for(void *context, halide_task_t task, int min, int size, uint8_t *closure) {
-    if (size > 1 && num_threads() > 1 && !forked.load(std::memory_order_relaxed)) {
+    if (Workspace *workspace = Workspace::current(); workspace != nullptr && size > 0) {
+        return par_for_in_workspace(*workspace, context, task, min, size, closure);
+    }
+    // Within a lane, this thread's region is all there is.
+    if (workspace_region() == nullptr && size > 1 && num_threads() > 1 && !forked.load(std::memory_order_relaxed)) {
         return halide_default_do_par_for(context, task, min, size, closure);
     }
     for (int i = min; i < min + size; i++) {
@@ -99,7 +139,15 @@ void initialise_halide() {
     static_cast<void>(done);
 }
 
+void start_threads() {
+    initialise_halide();
+    parallel_for(2, [](int) {});
+}
+
 int num_threads() {
+    if (const Workspace *workspace = Workspace::current()) {
+        return std::max(1, workspace->lanes());
+    }
     const int n = requested_threads.load(std::memory_order_relaxed);
     return n > 0 ? n : cores();
 }

@@ -8,8 +8,11 @@
 
 namespace deformkit {
 
-/// Threads that a parallel loop may use now.
+/// Threads that a parallel loop may use now: in a workspace, as many as it was made for.
 int num_threads();
+
+/// Starts the worker threads, which otherwise the first call does.
+void start_threads();
 
 /// Runs task(i) for 0 <= i < count. If tasks throw, one of their exceptions comes out when all have ended.
 template <typename Task>

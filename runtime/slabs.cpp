@@ -7,6 +7,7 @@
 #include "dispatch.h"
 #include "layout.h"
 #include "parallel.h"
+#include "workspace.h"
 
 namespace deformkit {
 
@@ -19,10 +20,20 @@ constexpr int64_t kWritesPerCell = 8;
 constexpr int64_t kMinSamplesPerSlab = 8192;
 constexpr int64_t kCellsPerTask = 256;
 
+// Kernels read cells in pairs: there are always two.
+constexpr int64_t kMinCells = 2;
+
+int64_t parts_of(const SlabProblem &n, int64_t groups, int64_t num_samples, int64_t num_keys) {
+    const int64_t slabs = std::max<int64_t>(1, n.batches * n.heads * groups), of_head = n.queries * num_samples;
+    return std::max<int64_t>(
+        1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab, of_head * 4 / (num_keys * kWritesPerCell)}));
+}
+
 }  // namespace
 
-std::vector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n) {
-    std::vector<SlabGroup> groups;
+ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n) {
+    ScratchVector<SlabGroup> groups;
+    groups.reserve(std::max<int64_t>(1, n.samples / points));
     bool separate = !levels.careful;
     for (int64_t s = 0; s < n.samples; s += points) {
         const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
@@ -37,16 +48,15 @@ std::vector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, cons
         }
     }
     if (!separate) {
-        groups = {{0, n.samples, 0, n.keys}};
+        groups.assign(1, {0, n.samples, 0, n.keys});
     }
-    const int64_t slabs = std::max<int64_t>(1, n.batches * n.heads * static_cast<int64_t>(groups.size()));
     for (SlabGroup &group : groups) {
-        const int64_t of_head = n.queries * group.num_samples;
-        group.parts = std::max<int64_t>(1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab,
-                                                     of_head * 4 / (group.num_keys * kWritesPerCell)}));
+        group.parts = parts_of(n, static_cast<int64_t>(groups.size()), group.num_samples, group.num_keys);
     }
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](const SlabGroup &x, const SlabGroup &y) { return x.num_samples * y.parts > y.num_samples * x.parts; });
+    std::sort(groups.begin(), groups.end(), [](const SlabGroup &x, const SlabGroup &y) {
+        const int64_t of_x = x.num_samples * y.parts, of_y = y.num_samples * x.parts;
+        return of_x != of_y ? of_x > of_y : x.first_sample < y.first_sample;
+    });
     return groups;
 }
 
@@ -83,14 +93,29 @@ std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
     return groups;
 }
 
+int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &n, int64_t batches, int64_t channels,
+                        DLDataType dtype, bool in_place) {
+    // A group of k keys has max(1, min(c, w / k)) parts, where c depends on the number of groups and w on its samples: at most
+    // min(c k, k + w) cells in all, and c more where it has but one key.
+    int64_t cells = 0;
+    const auto add = [&](int64_t groups, int64_t num_samples) {
+        const int64_t c = parts_of(n, 1, num_samples, 1), w = n.queries * num_samples * 4 / kWritesPerCell;
+        const int64_t all = std::min(n.keys * c, n.keys + groups * w) + groups * c;
+        cells = std::max(cells, in_place && c == 1 ? groups * kMinCells : all);
+    };
+    add(1, n.samples);
+    add(levels, points);
+    const int64_t cell_bytes = n.heads * round_up(channels, kChannelMultiple) * (dtype.bits == 64 ? 8 : 4);
+    return 2 * workspace_block(levels * sizeof(SlabGroup)) + batches * cells * cell_bytes + levels * workspace_block(1);
+}
+
 Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype) {
     Slabs slabs;
     Tensor &t = slabs.tensor;
     t.name = "slabs";
     t.dtype = {kDLFloat, static_cast<uint8_t>(dtype.bits == 64 ? 64 : 32), 1};
     t.ndim = 5;
-    // Kernels read cells in pairs: there are always two.
-    t.shape = {batches, group.parts, heads, std::max<int64_t>(group.num_keys, 2), round_up(channels, kChannelMultiple)};
+    t.shape = {batches, group.parts, heads, std::max(group.num_keys, kMinCells), round_up(channels, kChannelMultiple)};
     int64_t elements = 1;
     for (int i = 4; i >= 0; i--) {
         t.strides[i] = elements;
@@ -121,7 +146,7 @@ void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &grad
     });
 }
 
-void clear_gaps(std::vector<SlabGroup> groups, const Tensor &gradient) {
+void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient) {
     std::sort(groups.begin(), groups.end(), [](const auto &x, const auto &y) { return x.first_key < y.first_key; });
     int64_t covered = 0;
     const auto clear = [&](int64_t begin, int64_t end) {
@@ -137,7 +162,7 @@ void clear_gaps(std::vector<SlabGroup> groups, const Tensor &gradient) {
 }
 
 void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient) {
-    clear_gaps(std::vector<SlabGroup>(groups.begin(), groups.end()), gradient);
+    clear_gaps(ScratchVector<SlabGroup>(groups.begin(), groups.end()), gradient);
 }
 
 }  // namespace deformkit

@@ -37,7 +37,7 @@ struct SlabProblem {
 
 /// One group per level of `points` samples; one group for all where levels share keys or reach outside. Levels without cells
 /// have none. Those with most to do come first.
-std::vector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &problem);
+ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &problem);
 
 /// The slabs of a group: [batches, parts, heads, cells, channels] in the type of arithmetic.
 struct Slabs {
@@ -54,7 +54,12 @@ void clear_slab(const Tensor &slab);
 void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient);
 
 /// Keys that no group covers have gradient zero.
-void clear_gaps(std::vector<SlabGroup> groups, const Tensor &gradient);
 void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient);
+void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient);
+
+/// The most that plan_slabs, allocate_slabs for `batches` items of all groups, and clear_gaps take of a workspace, whatever the
+/// levels. `in_place`: groups of one part and more than one key go without a slab.
+int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &problem, int64_t batches, int64_t channels,
+                        DLDataType dtype, bool in_place);
 
 }  // namespace deformkit

@@ -1,4 +1,5 @@
-// The shared library exports its interface and nothing else, so that another Halide-built library in the process does no harm.
+// The shared libraries export their interfaces and nothing else, so that another Halide-built library in the process does no
+// harm.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,19 +10,37 @@
 namespace deformkit::testing {
 namespace {
 
-TEST(Symbols, OnlyTheInterfaceIsExported) {
-    const ChildResult nm = run_command("'" DEFORMKIT_NM "' -D --defined-only '" DEFORMKIT_LIBRARY "'");
-    ASSERT_EQ(nm.status, 0) << nm.output;
+std::set<std::string> exported_names(const std::string &library) {
+    const ChildResult nm = run_command("'" DEFORMKIT_NM "' -D --defined-only '" + library + "'");
+    EXPECT_EQ(nm.status, 0) << nm.output;
     std::set<std::string> names;
     std::istringstream lines(nm.output);
     for (std::string address, type, name; lines >> address >> type >> name;) {
-        EXPECT_EQ(name.rfind("deformkit_", 0), 0u) << name << " is exported";
         names.insert(name);
     }
+    return names;
+}
+
+TEST(Symbols, OnlyTheInterfaceIsExported) {
+    const std::set<std::string> names = exported_names(DEFORMKIT_LIBRARY);
     const std::set<std::string> expected = {"deformkit_last_error",   "deformkit_last_variant",    "deformkit_msda_backward",
                                             "deformkit_msda_forward", "deformkit_set_num_threads", "deformkit_set_target",
                                             "deformkit_version"};
     EXPECT_EQ(names, expected);
+}
+
+/// Declared in the headers: every name that a "(" follows in a line with ACL_FUNC_VISIBILITY.
+TEST(Symbols, TheVendorsInterfaceIsExportedAndNothingElse) {
+    const ChildResult declared = run_command("grep -rhoE 'ACL_FUNC_VISIBILITY .*\\(' '" DEFORMKIT_ASCEND_HEADERS
+                                             "' | grep -oE 'acl[A-Za-z0-9]+\\(' | tr -d '('");
+    ASSERT_EQ(declared.status, 0) << declared.output;
+    std::set<std::string> expected;
+    std::istringstream lines(declared.output);
+    for (std::string name; lines >> name;) {
+        expected.insert(name);
+    }
+    EXPECT_GT(expected.size(), 40u);
+    EXPECT_EQ(exported_names(DEFORMKIT_ASCEND_LIBRARY), expected);
 }
 
 }  // namespace

@@ -13,15 +13,15 @@ namespace deformkit::testing {
 namespace {
 
 constexpr struct {
-    Type type;
     const char *name;
-    DLDataType dtype;
+    Type type;
     int exponent_bits, mantissa_bits;
+    DLDataType dtype;
 } kTypes[] = {
-    {Type::kF16, "f16", {kDLFloat, 16, 1}, 5, 10},
-    {Type::kBf16, "bf16", {kDLBfloat, 16, 1}, 8, 7},
-    {Type::kF32, "f32", {kDLFloat, 32, 1}, 8, 23},
-    {Type::kF64, "f64", {kDLFloat, 64, 1}, 11, 52},
+    {"f16", Type::kF16, 5, 10, {kDLFloat, 16, 1}},
+    {"bf16", Type::kBf16, 8, 7, {kDLBfloat, 16, 1}},
+    {"f32", Type::kF32, 8, 23, {kDLFloat, 32, 1}},
+    {"f64", Type::kF64, 11, 52, {kDLFloat, 64, 1}},
 };
 
 const auto &row_of(Type type) {
