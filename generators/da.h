@@ -1,7 +1,7 @@
 // What forward and backward of deformable aggregation have in common: which samples take part.
 //
-// Axes, fastest first: d channel of a group, g group of channels, s scale, n camera, p point, v anchor, b batch item; xy. Channels
-// lie group by group, each a multiple of kChannelMultiple.
+// Axes, fastest first: d channel of a group, g group of channels, s scale, n camera, p point, v anchor, b batch item; xy.
+// Channels lie group by group, each a multiple of kChannelMultiple.
 #pragma once
 
 #include <Halide.h>

@@ -48,8 +48,7 @@ DaBackwardSamples::DaBackwardSamples(const DaBackwardSamplesInputs &in) : visibl
         const Expr bits_of_position = reinterpret(bits, taps(visible.point(i, {v}), kPosition + c, s, v));
         const Expr position = unsafe_promise_clamped(cast<int32_t>(bits_of_position), 0, in.max_position);
         dot(g, c, i, s, v) = zero;
-        dot(g, c, i, s, v) +=
-            cast(type, in.grad_output(channels, g, v)) * cast(type, in.feature_maps(channels, g, position));
+        dot(g, c, i, s, v) += cast(type, in.grad_output(channels, g, v)) * cast(type, in.feature_maps(channels, g, position));
     }
 
     samples = RDom(0, in.num_points, 0, in.num_scales, "samples");
@@ -100,8 +99,7 @@ DaBackwardValue::DaBackwardValue(const DaBackwardValueInputs &in) : visible(visi
         corners.where(corners.y < visible.count({anchor}));
         const Expr point = visible.point(corners.y, {anchor});
         const auto tap = [&](int of) { return taps(point, of + corners.x, anchor); };
-        const Expr target =
-            unsafe_promise_clamped(cast<int32_t>(reinterpret(bits, tap(kCell))), 0, in.num_cells - 1);
+        const Expr target = unsafe_promise_clamped(cast<int32_t>(reinterpret(bits, tap(kCell))), 0, in.num_cells - 1);
         const Expr gradient = cast(type, in.weights(g, point, anchor)) * cast(type, in.grad_output(d, g, anchor));
         slab(d, g, target) += tap(kWeight) * gradient;
     }

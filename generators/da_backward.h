@@ -29,9 +29,9 @@ struct DaBackwardSamples {
     Halide::RDom channels, samples, scales;  ///< samples: (i, s); scales: (g, s)
 
     DaVisible visible;
-    Halide::Func taps{"taps"};      ///< (p, Field, s, v)
-    Halide::Func dot{"dot"};        ///< (g, c, i, s, v): e * the cell of corner c
-    Halide::Func grads{"grads"};    ///< (g, s, p, v), only of visible points: of w, and the group's share of the location's
+    Halide::Func taps{"taps"};          ///< (p, Field, s, v)
+    Halide::Func dot{"dot"};            ///< (g, c, i, s, v): e * the cell of corner c
+    Halide::Func grads{"grads"};        ///< (g, s, p, v), only of visible points: of w, and the group's share of the location's
     Halide::Func location{"location"};  ///< (p, v): of the location's x and y
 
     Halide::Expr grad_location, grad_weight;  ///< of (xy, p, v) and (g, s, p, v), in the type of arithmetic

@@ -68,13 +68,14 @@ public:
         grad_locations.dim(0).set_extent(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
         deformkit::schedule_da_backward_samples_cpu(
-            f, grad_locations, grad_weights, {deformkit::compute_lanes(storage_type, lanes), in.num_channels, in.num_groups, careful});
+            f, grad_locations, grad_weights,
+            {deformkit::compute_lanes(storage_type, lanes), in.num_channels, in.num_groups, careful});
     }
 };
 
 /// Shapes, fastest axis first, mins all zero:
-///   map_table [1, 3];  sample_locations [2, P, A];  weights [G, P, A];  grad_output [D', G, A], D' a multiple of kChannelMultiple;
-///   slab [D', G, cells], in the type of arithmetic.
+///   map_table [1, 3];  sample_locations [2, P, A];  weights [G, P, A];  grad_output [D', G, A], D' a multiple of
+///   kChannelMultiple; slab [D', G, cells], in the type of arithmetic.
 /// The innermost axes are dense; every other stride is free.
 class DaBackwardValue : public Generator<DaBackwardValue> {
 public:

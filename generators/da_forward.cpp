@@ -40,8 +40,7 @@ DaForward::DaForward(const DaForwardInputs &in) : visible(visible_of(in, n, v, b
         Expr sample;
         for (int c = 0; c < 4; c++) {
             const auto tap = [&](int of) { return taps(point, of + c, scale, camera, v, b); };
-            const Expr position =
-                unsafe_promise_clamped(cast<int32_t>(reinterpret(bits, tap(kPosition))), 0, in.max_position);
+            const Expr position = unsafe_promise_clamped(cast<int32_t>(reinterpret(bits, tap(kPosition))), 0, in.max_position);
             const Expr product = tap(kWeight) * cast(type, in.feature_maps(d, g, position, b));
             sample = c == 0 ? product : sample + product;
         }

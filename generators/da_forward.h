@@ -1,6 +1,7 @@
 // Deformable aggregation, forward: the algorithm.
 //
-//   output[b, a, g, d] = sum over points p, cameras n, scales s of weights[b, a, p, n, s, g] * (bilinear sample of channel g, d)
+//   output[b, a, g, d] = sum over points p, cameras n, scales s of weights[b, a, p, n, s, g] * (bilinear sample of channel g,
+//   d)
 //
 // An anchor with many points may come as several that follow each other, `num_parts` of them, each with a part of the points:
 // axis v counts these.

@@ -13,8 +13,8 @@ CellTap::CellTap(const Expr &x_bits, const Expr &y_bits, const Expr &kind, const
         const Expr as_float = reinterpret<float>(bits);
         const Expr finite = magnitude_bits(as_float) < non_finite_bits(Float(32));
         // Clamped before it is converted, so that what is huge saturates; and after, since float32 may round a large extent up.
-        const Expr truncated = cast<int32_t>(
-            strict_float(max(min(select(finite, as_float, 0.0f), cast<float>(extent - 1)), 0.0f)));
+        const Expr truncated =
+            cast<int32_t>(strict_float(max(min(select(finite, as_float, 0.0f), cast<float>(extent - 1)), 0.0f)));
         somewhere = select(kind == kFloatLocation, finite, kind == kIntLocation || bits != INT32_MIN);
         return max(min(select(kind == kFloatLocation, truncated, bits), extent - 1), 0);
     };

@@ -28,7 +28,8 @@ struct CellTap {
 
     /// With `careful` the map may be empty or reach outside [0, num_keys), whatever its size and first key.
     CellTap(const Halide::Expr &x_bits, const Halide::Expr &y_bits, const Halide::Expr &kind, const Halide::Expr &width,
-            const Halide::Expr &height, const Halide::Expr &first_key, const Halide::Expr &num_keys, const Halide::Expr &careful);
+            const Halide::Expr &height, const Halide::Expr &first_key, const Halide::Expr &num_keys,
+            const Halide::Expr &careful);
 };
 
 /// One head of one batch item.
@@ -51,7 +52,8 @@ struct GkaForward {
 
     Halide::Func taps{"taps"};      ///< (s, Field, q); the position as bits, -1 where the sample does not count
     Halide::Func lowest{"lowest"};  ///< (q): the smallest position: -1 where some sample does not count
-    /// (d, q). Only where some sample does not count is each asked: a cell that is NaN does not become harmless by a weight of zero.
+    /// (d, q). Only where some sample does not count is each asked: a cell that is NaN does not become harmless by a weight of
+    /// zero.
     Halide::Func sum{"sum"};
 
     explicit GkaForward(const GkaInputs &inputs);

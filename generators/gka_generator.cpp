@@ -111,7 +111,8 @@ public:
         sampling_locations.dim(1).set_stride(2);
         level_table.dim(1).set_extent(deformkit::kLevelRows);
         const int compute_lanes = deformkit::compute_lanes(storage_type, lanes);
-        deformkit::schedule_gka_backward_samples_cpu(f, grad_weights, {compute_lanes, in.num_channels, in.num_samples, careful});
+        deformkit::schedule_gka_backward_samples_cpu(f, grad_weights,
+                                                     {compute_lanes, in.num_channels, in.num_samples, careful});
     }
 };
 

@@ -92,8 +92,8 @@ SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, cons
         const int j = c / 2, i = c % 2;
         const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(y.cell[j]) * tap.width + x.cell[i];
         const Expr is_cell = wide >= 0 && wide < spare_key && tap.width > 0;
-        corners.key[c] = select(careful, select(is_cell, cast<int32_t>(wide), spare_key),
-                                first_key + y.cell[j] * tap.width + x.cell[i]);
+        corners.key[c] =
+            select(careful, select(is_cell, cast<int32_t>(wide), spare_key), first_key + y.cell[j] * tap.width + x.cell[i]);
         corners.weight[c] = x.weight[i] * y.weight[j];
         corners.across[c] = x.slope[i] * y.weight[j];
         corners.down[c] = x.weight[i] * y.slope[j];

@@ -83,8 +83,16 @@ void backward_samples(const DaInputs &a, const LevelTable &table, const Tensor &
         maps_buffer.flatten_keys(2);
         int32_t num_keys = maps.num_keys, key_step = maps.key_step;
         bool careful = table.careful;
-        void *args[] = {maps_buffer.get(), table_buffer.get(), locations_buffer.get(),      weights_buffer.get(),     rows_buffer.get(),
-                        &num_keys,         &key_step,          &careful, grad_locations_buffer.get(), grad_weights_buffer.get()};
+        void *args[] = {maps_buffer.get(),
+                        table_buffer.get(),
+                        locations_buffer.get(),
+                        weights_buffer.get(),
+                        rows_buffer.get(),
+                        &num_keys,
+                        &key_step,
+                        &careful,
+                        grad_locations_buffer.get(),
+                        grad_weights_buffer.get()};
         run_kernel(variant, args, {});
     });
     if (gradients.locations && grad_locations.memory.data() != nullptr) {
@@ -145,8 +153,8 @@ void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &gra
             const int64_t n = map / a.S, s = map % a.S;
             Buffer table_buffer(table_tensor(column)), locations_buffer(item(item(locations.tensor, 0, b), 2, n));
             Buffer weights_buffer(slice(item(item(item(weights.tensor, 0, b), 2, n), 2, s), 2, g, num_groups));
-            void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &careful,
-                            slab_buffer.get()};
+            void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(),
+                            &careful,           slab_buffer.get()};
             run_kernel(variant, args, {});
         }
     });

@@ -34,8 +34,8 @@ Parts share_points(const DaInputs &a) {
     return {divide_up(a.P, points), points};
 }
 
-/// [B, A, P, N, ...] as [B, A * parts, points * N, ...], the innermost axis dense; copied where the strides or the number of points
-/// do not allow it. Points that fill up the last part are zero: at location (0, 0), which takes no part.
+/// [B, A, P, N, ...] as [B, A * parts, points * N, ...], the innermost axis dense; copied where the strides or the number of
+/// points do not allow it. Points that fill up the last part are zero: at location (0, 0), which takes no part.
 OwnedTensor by_parts(const Tensor &tensor, const Parts &parts) {
     const auto arrange = [&](const Tensor &t) {
         const Tensor joined = t.join_axes(2);
@@ -90,9 +90,10 @@ void forward_batches(const Variant &variant, const DaInputs &a, const Tensor &al
     int32_t num_keys = maps.num_keys, key_step = maps.key_step, num_cameras = static_cast<int32_t>(a.N);
     int32_t num_parts = static_cast<int32_t>(parts.count);
     bool careful = table.careful;
-    void *args[] = {maps_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(),
-                    &num_keys,         &key_step,          &num_cameras,           &num_parts,
-                    &careful,          &anchor_tile,       &part_tile,             output_buffer.get()};
+    void *args[] = {maps_buffer.get(),    table_buffer.get(), locations_buffer.get(),
+                    weights_buffer.get(), &num_keys,          &key_step,
+                    &num_cameras,         &num_parts,         &careful,
+                    &anchor_tile,         &part_tile,         output_buffer.get()};
     run_kernel(variant, args, {});
     if (copy_output) {
         copy_elements(packed_output.tensor, output);

@@ -96,7 +96,8 @@ int64_t batches_at_once(const DaInputs &a, const LevelTable &table, const Tensor
     for (const Tensor *tensor : {&a.feature_maps, &a.sample_locations, &a.weights, &output}) {
         in_place &= fits_buffer(*tensor);
     }
-    const int64_t batch_bytes = std::max<int64_t>(1, a.K * a.G * round_up(a.D, kChannelMultiple) * a.feature_maps.element_bytes());
+    const int64_t batch_bytes =
+        std::max<int64_t>(1, a.K * a.G * round_up(a.D, kChannelMultiple) * a.feature_maps.element_bytes());
     return in_place ? a.B : std::clamp<int64_t>(kMaxPackedBytes / batch_bytes, 1, a.B);
 }
 

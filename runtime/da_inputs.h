@@ -26,8 +26,8 @@ DaInputs view_da_inputs(const DLTensor *feature_maps, const DLTensor *spatial_sh
 /// The output or its gradient, [B, A, C], as [B, A, G, D].
 Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &inputs);
 
-/// A column for each map, cameras' scales one after the other. Careful also where a map has no cells: kernels then give what is no
-/// cell the place of a spare one.
+/// A column for each map, cameras' scales one after the other. Careful also where a map has no cells: kernels then give what is
+/// no cell the place of a spare one.
 LevelTable make_map_table(const DaInputs &inputs);
 
 /// Some batch items of feature_maps, with a spare cell of zeros behind the others where the table is careful.

@@ -41,10 +41,10 @@ void for_each_head(const MsdaInputs &a, int64_t count, Task &&task) {
     });
 }
 
-/// What the kernels of forward and of the gradient of weights do alike: they go over the cells of a head once more for each of its
-/// samples. `input` and `output` are theirs alone: weights and output, or gradients of output and of weights.
-void run_heads(const Variant &variant, const MsdaInputs &a, LevelTable &levels, int64_t first, int64_t count, const Tensor &input,
-               const Tensor &output, bool samples_in) {
+/// What the kernels of forward and of the gradient of weights do alike: they go over the cells of a head once more for each of
+/// its samples. `input` and `output` are theirs alone: weights and output, or gradients of output and of weights.
+void run_heads(const Variant &variant, const MsdaInputs &a, LevelTable &levels, int64_t first, int64_t count,
+               const Tensor &input, const Tensor &output, bool samples_in) {
     const Cells value = prepare_value(a, variant, a.reads_often(), first, count);
     const CellLocations cells = prepare_cell_locations(slice(a.sampling_locations, 0, first, count));
     const OwnedTensor locations = joined_input(cells.bits.tensor, variant);
@@ -57,12 +57,14 @@ void run_heads(const Variant &variant, const MsdaInputs &a, LevelTable &levels, 
         LevelTable table = of_head;
         Buffer value_buffer(item(item(value.tensor, 0, b), 1, m)), table_buffer(table_tensor(table));
         Buffer locations_buffer(samples(locations.tensor));
-        Buffer input_buffer(samples_in ? samples(input) : rows(input)), output_buffer(samples_in ? rows(output) : samples(output));
+        Buffer input_buffer(samples_in ? samples(input) : rows(input)),
+            output_buffer(samples_in ? rows(output) : samples(output));
         value_buffer.flatten_keys(1);
         int32_t num_keys = value.num_keys, key_step = value.key_step, kind = cells.kind;
         bool careful = levels.careful;
-        void *args[] = {value_buffer.get(), table_buffer.get(), locations_buffer.get(), input_buffer.get(), &num_keys,
-                        &key_step,          &kind,              &careful,               output_buffer.get()};
+        void *args[] = {
+            value_buffer.get(), table_buffer.get(), locations_buffer.get(), input_buffer.get(), &num_keys, &key_step, &kind,
+            &careful,           output_buffer.get()};
         run_kernel(variant, args, {});
     });
 }
@@ -134,8 +136,8 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
     }
     const Tensor gradient = copy ? packed.tensor : target;
 
-    // By heads where these are enough for the threads and the cells of one fit into L2; else by maps. Shapes alone decide, since
-    // the order of sums in maps that share cells depends on it.
+    // By heads where these are enough for the threads and the cells of one fit into L2; else by maps. Shapes alone decide,
+    // since the order of sums in maps that share cells depends on it.
     const bool whole = a.B * a.M >= kManyHeads && a.K * round_up(a.D, kChannelMultiple) * 4 <= kCellBytes;
     LevelTable maps;
     maps.careful = levels.careful;
@@ -170,8 +172,8 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
             };
             Buffer table_buffer(table_tensor(column)), locations_buffer(samples(locations.tensor));
             Buffer weights_buffer(samples(weights.tensor));
-            void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(),
-                            &kind,              &careful,               slab_buffer.get()};
+            void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &kind,
+                            &careful,           slab_buffer.get()};
             run_kernel(variant, args, {});
         }
     });
@@ -233,7 +235,8 @@ deformkit_status deformkit_geometric_kernel_attention_forward(const DLTensor *va
         const MsdaInputs a = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
                                               LocationUnit::kCell);
         const Tensor rows = view_rows("output", output, a);
-        require_no_overlap(rows, {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
+        require_no_overlap(rows,
+                           {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
         forward(a, rows);
     });
 }
@@ -251,9 +254,8 @@ deformkit_status deformkit_geometric_kernel_attention_backward(const DLTensor *v
         Gradients gradients;
         gradients.value = view_gradient("grad_value", grad_value, a.value);
         gradients.weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);
-        require_no_overlap(
-            {&gradients.value, &gradients.weights},
-            {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights, &rows});
+        require_no_overlap({&gradients.value, &gradients.weights}, {&a.value, &a.spatial_shapes, &a.level_start_index,
+                                                                    &a.sampling_locations, &a.attention_weights, &rows});
         backward(a, rows, gradients);
     });
 }

@@ -13,8 +13,8 @@ struct CellLocations {
     int32_t kind;      ///< LocationKind of generators/gka.h
 };
 
-/// In place for float32 and int32. Other types are truncated, and what is too large for 32 bits is the largest that fits: no map
-/// is as large.
+/// In place for float32 and int32. Other types are truncated, and what is too large for 32 bits is the largest that fits: no
+/// map is as large.
 CellLocations prepare_cell_locations(const Tensor &locations);
 
 }  // namespace deformkit

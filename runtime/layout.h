@@ -45,8 +45,8 @@ struct Cells {
     int32_t num_keys, key_step;
 };
 
-/// `value` is [count, keys, heads, channels]. Copied if `pack` or where strides or sizes are not a kernel's: axes from slowest to
-/// fastest as `order` lists them, with zeros up to `keys` and to a multiple of channels.
+/// `value` is [count, keys, heads, channels]. Copied if `pack` or where strides or sizes are not a kernel's: axes from slowest
+/// to fastest as `order` lists them, with zeros up to `keys` and to a multiple of channels.
 Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
                     int64_t channel_multiple = kChannelMultiple);
 

@@ -53,10 +53,10 @@ int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Te
 /// What make_level_table() takes of a workspace.
 int64_t level_table_workspace(const MsdaInputs &a);
 
-/// Some batch items of value, K at least 2. Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels that work on pairs of channels want
-/// twice as many for a vector.
+/// Some batch items of value, K at least 2. Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels
+/// that work on pairs of channels want twice as many for a vector.
 Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count,
-                        int64_t channel_multiple = kChannelMultiple);
+                    int64_t channel_multiple = kChannelMultiple);
 /// The most that it takes of a workspace, whatever drop_unused_keys() leaves.
 int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count,
                         int64_t channel_multiple = kChannelMultiple);

@@ -45,8 +45,8 @@ void clear_run(unsigned char *to, int64_t step, int64_t count, int64_t bytes) {
     }
 }
 
-/// Calls `visit` with the offsets, in elements, of the first element of every run along the last axis; in parallel. Both tensors
-/// have the same shape, of two axes at least.
+/// Calls `visit` with the offsets, in elements, of the first element of every run along the last axis; in parallel. Both
+/// tensors have the same shape, of two axes at least.
 template <typename Visit>
 void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
     const int last = from.ndim - 1;

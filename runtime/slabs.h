@@ -26,8 +26,8 @@ struct MapGroup : SlabGroup {
     std::vector<int64_t> maps;  ///< columns of the table
 };
 
-/// The groups of a table with a column for each map, those with most keys first; one group for all where the table is careful. Maps
-/// without cells are in none.
+/// The groups of a table with a column for each map, those with most keys first; one group for all where the table is careful.
+/// Maps without cells are in none.
 std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys);
 
 /// What a plan depends on, beside the levels.

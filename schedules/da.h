@@ -7,11 +7,11 @@
 
 namespace deformkit {
 
-/// Calls `schedule(stage, d vectors, groups)` for `update` and for specialisations of it to common sizes: loops over so many vectors
-/// of a group's channels and so many groups are to be unrolled, `accumulators` in all where the sizes allow it.
+/// Calls `schedule(stage, d vectors, groups)` for `update` and for specialisations of it to common sizes: loops over so many
+/// vectors of a group's channels and so many groups are to be unrolled, `accumulators` in all where the sizes allow it.
 template <typename Schedule>
-void for_common_groups(Halide::Stage update, const Halide::Expr &channels, const Halide::Expr &groups, int lanes, int accumulators,
-                       const Schedule &schedule) {
+void for_common_groups(Halide::Stage update, const Halide::Expr &channels, const Halide::Expr &groups, int lanes,
+                       int accumulators, const Schedule &schedule) {
     for (int common : {32, 16, 64}) {
         const int vectors = std::max(1, common / lanes), most = std::max(1, accumulators / vectors);
         schedule(update.specialize(channels == common && groups % most == 0), vectors, most);

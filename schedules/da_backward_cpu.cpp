@@ -27,10 +27,7 @@ void schedule_da_backward_samples_cpu(DaBackwardSamples &f, Func grad_locations,
     f.dot.update().split(f.channels, vector, lane, lanes);
     Func partial = f.dot.update().rfactor(lane, u);
     for (Func *each : {&partial, &f.dot}) {
-        each->compute_at(f.grads, f.samples.x)
-            .store_in(MemoryType::Stack)
-            .bound(f.g, 0, knobs.num_groups)
-            .bound(f.c, 0, 4);
+        each->compute_at(f.grads, f.samples.x).store_in(MemoryType::Stack).bound(f.g, 0, knobs.num_groups).bound(f.c, 0, 4);
     }
     partial.reorder_storage(u, f.g, f.c).bound(u, 0, lanes).vectorize(u).reorder(u, f.c, f.g).unroll(f.c);
     f.dot.reorder_storage(f.g, f.c).reorder(f.g, f.c).specialize(knobs.num_groups % 4 == 0).vectorize(f.g, 4);
@@ -65,16 +62,17 @@ void schedule_da_backward_samples_cpu(DaBackwardSamples &f, Func grad_locations,
 void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardCpuKnobs &knobs) {
     const int lanes = knobs.lanes;
     Var lane{"lane"}, vector{"vector"}, chunk{"chunk"}, go{"go"}, gi{"gi"};
-    for_common_groups(f.slab.update(), knobs.num_channels, knobs.num_groups, lanes, 8, [&](Stage stage, int vectors, int groups) {
-        stage.split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
-            .vectorize(lane)
-            .split(vector, chunk, vector, vectors, TailStrategy::GuardWithIf)
-            .unroll(vector)
-            .split(f.g, go, gi, groups, TailStrategy::GuardWithIf)
-            .unroll(gi)
-            .reorder(lane, f.corners.x, vector, gi, f.corners.y, chunk, go, f.corners.z)
-            .unroll(f.corners.x);
-    });
+    for_common_groups(f.slab.update(), knobs.num_channels, knobs.num_groups, lanes, 8,
+                      [&](Stage stage, int vectors, int groups) {
+                          stage.split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
+                              .vectorize(lane)
+                              .split(vector, chunk, vector, vectors, TailStrategy::GuardWithIf)
+                              .unroll(vector)
+                              .split(f.g, go, gi, groups, TailStrategy::GuardWithIf)
+                              .unroll(gi)
+                              .reorder(lane, f.corners.x, vector, gi, f.corners.y, chunk, go, f.corners.z)
+                              .unroll(f.corners.x);
+                      });
     schedule_da_visible(f.visible, LoopLevel(f.slab, f.corners.z), lanes);
     f.taps.compute_at(f.slab, f.corners.z)
         .store_in(MemoryType::Stack)

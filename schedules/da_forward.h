@@ -5,8 +5,8 @@
 namespace deformkit {
 
 struct DaForwardCpuKnobs {
-    int lanes;         ///< of the type of arithmetic in a vector register
-    int accumulators;  ///< vectors that the registers hold beside the taps
+    int lanes;                 ///< of the type of arithmetic in a vector register
+    int accumulators;          ///< vectors that the registers hold beside the taps
     Halide::Expr anchor_tile;  ///< anchors per task
     Halide::Expr part_tile;    ///< anchors' parts per task within
     Halide::Expr careful;

@@ -59,8 +59,8 @@ void schedule_gka_forward_cpu(GkaForward &f, Func output, const GkaCpuKnobs &kno
     }
 }
 
-// One call is one head. Dot products are taken eight samples at a time: sums a vector wide, stored beside each other and added up
-// by transposing.
+// One call is one head. Dot products are taken eight samples at a time: sums a vector wide, stored beside each other and added
+// up by transposing.
 void schedule_gka_backward_samples_cpu(GkaBackwardSamples &f, Func grad_weights, const GkaCpuKnobs &knobs) {
     const int lanes = knobs.lanes;
     const Expr S = knobs.num_samples, D = knobs.num_channels;

@@ -129,8 +129,9 @@ const DaWorkload &da_workload(const std::string &name) {
 
 void for_each_da_variant(DaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
                          const std::string &type) {
-    for_each_variant("da", pass == DaCase::Pass::kForward ? "forward" : "backward_value", suite, name,
-                     [=](Type of) { return try_da(pass, of); }, body, type);
+    for_each_variant(
+        "da", pass == DaCase::Pass::kForward ? "forward" : "backward_value", suite, name,
+        [=](Type of) { return try_da(pass, of); }, body, type);
 }
 
 }  // namespace deformkit::testing

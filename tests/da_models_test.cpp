@@ -17,14 +17,30 @@ void check(const DaWorkload &workload, DaCase::Pass pass) {
     }
 }
 
-TEST(DaModels, Sparse4dForward) { check(da_model_workloads()[0], DaCase::Pass::kForward); }
-TEST(DaModels, Sparse4dBackward) { check(da_model_workloads()[0], DaCase::Pass::kBackward); }
-TEST(DaModels, ExampleForward) { check(da_model_workloads()[2], DaCase::Pass::kForward); }
-TEST(DaModels, ExampleBackward) { check(da_model_workloads()[2], DaCase::Pass::kBackward); }
-TEST(DaModels, ManyAnchorsForward) { check(kManyAnchors, DaCase::Pass::kForward); }
-TEST(DaModels, ManyAnchorsBackward) { check(kManyAnchors, DaCase::Pass::kBackward); }
-TEST(DaModels, ManyPointsForward) { check(kManyPoints, DaCase::Pass::kForward); }
-TEST(DaModels, ManyPointsBackward) { check(kManyPoints, DaCase::Pass::kBackward); }
+TEST(DaModels, Sparse4dForward) {
+    check(da_model_workloads()[0], DaCase::Pass::kForward);
+}
+TEST(DaModels, Sparse4dBackward) {
+    check(da_model_workloads()[0], DaCase::Pass::kBackward);
+}
+TEST(DaModels, ExampleForward) {
+    check(da_model_workloads()[2], DaCase::Pass::kForward);
+}
+TEST(DaModels, ExampleBackward) {
+    check(da_model_workloads()[2], DaCase::Pass::kBackward);
+}
+TEST(DaModels, ManyAnchorsForward) {
+    check(kManyAnchors, DaCase::Pass::kForward);
+}
+TEST(DaModels, ManyAnchorsBackward) {
+    check(kManyAnchors, DaCase::Pass::kBackward);
+}
+TEST(DaModels, ManyPointsForward) {
+    check(kManyPoints, DaCase::Pass::kForward);
+}
+TEST(DaModels, ManyPointsBackward) {
+    check(kManyPoints, DaCase::Pass::kBackward);
+}
 
 }  // namespace
 }  // namespace deformkit::testing

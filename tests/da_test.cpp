@@ -25,7 +25,8 @@ void check_shapes(Pass pass, const DaWorkload &workload, const Variant &variant)
 /// On, beside and far beyond the edges of (0, 1), which are open.
 void check_boundaries(Pass pass, const Variant &variant) {
     const Type type = variant.type();
-    std::vector<double> edges = {0, -0.0, 1, kNan, kInf, -kInf, 1e30, -1e30, 0.3, 0.9, neighbour(type, 0, 1), neighbour(type, 0, -1)};
+    std::vector<double> edges = {
+        0, -0.0, 1, kNan, kInf, -kInf, 1e30, -1e30, 0.3, 0.9, neighbour(type, 0, 1), neighbour(type, 0, -1)};
     for (double u : {neighbour(type, 1, -1), neighbour(type, 1, 1), neighbour(type, 0.25, 1)}) {
         edges.push_back(u);
     }

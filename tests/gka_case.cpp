@@ -112,9 +112,10 @@ deformkit_status try_gka(GkaCase::Pass pass, Type type) {
 }
 
 void for_each_gka_variant(GkaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
-                         const std::string &type) {
-    for_each_variant("gka", pass == GkaCase::Pass::kForward ? "forward" : "backward_value", suite, name,
-                     [=](Type of) { return try_gka(pass, of); }, body, type);
+                          const std::string &type) {
+    for_each_variant(
+        "gka", pass == GkaCase::Pass::kForward ? "forward" : "backward_value", suite, name,
+        [=](Type of) { return try_gka(pass, of); }, body, type);
 }
 
 }  // namespace deformkit::testing

@@ -36,6 +36,6 @@ private:
 
 deformkit_status try_gka(GkaCase::Pass pass, Type type);
 void for_each_gka_variant(GkaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
-                         const std::string &type = "");
+                          const std::string &type = "");
 
 }  // namespace deformkit::testing

@@ -13,10 +13,18 @@ void check(const MsdaWorkload &workload, GkaCase::Pass pass) {
     }
 }
 
-TEST(GkaModels, ExampleForward) { check(gka_model_workloads()[0], GkaCase::Pass::kForward); }
-TEST(GkaModels, ExampleBackward) { check(gka_model_workloads()[0], GkaCase::Pass::kBackward); }
-TEST(GkaModels, MappingForward) { check(gka_model_workloads()[1], GkaCase::Pass::kForward); }
-TEST(GkaModels, MappingBackward) { check(gka_model_workloads()[1], GkaCase::Pass::kBackward); }
+TEST(GkaModels, ExampleForward) {
+    check(gka_model_workloads()[0], GkaCase::Pass::kForward);
+}
+TEST(GkaModels, ExampleBackward) {
+    check(gka_model_workloads()[0], GkaCase::Pass::kBackward);
+}
+TEST(GkaModels, MappingForward) {
+    check(gka_model_workloads()[1], GkaCase::Pass::kForward);
+}
+TEST(GkaModels, MappingBackward) {
+    check(gka_model_workloads()[1], GkaCase::Pass::kBackward);
+}
 
 }  // namespace
 }  // namespace deformkit::testing

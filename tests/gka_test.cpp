@@ -27,11 +27,13 @@ void check_shapes(Pass pass, const MsdaWorkload &workload, const Variant &varian
 /// Truncated toward zero, clamped to the map; what is neither number nor finite is nowhere.
 void check_boundaries(Pass pass, const Variant &variant) {
     for (const Level &map : {Level{4, 8}, {1, 1}, {5, 7}}) {
-        std::vector<double> edges = {0, -0.0, -0.5, -1, -0.999, 0.5, 0.999999, 1, 1.5, kNan, kInf, -kInf, 1e30, -1e30, 2147483647.0,
-                                     2147483648.0, -2147483648.0, 4294967296.0, -4294967297.0};
+        std::vector<double> edges = {
+            0,    -0.0,  -0.5,         -1,           -0.999,        0.5,          0.999999,     1, 1.5, kNan, kInf, -kInf,
+            1e30, -1e30, 2147483647.0, 2147483648.0, -2147483648.0, 4294967296.0, -4294967297.0};
         for (int64_t extent : {map.width, map.height}) {
             const auto n = static_cast<double>(extent);
-            for (double x : {n - 1, n - 0.5, n, n + 0.5, n - 1.5, static_cast<double>(std::nextafter(static_cast<float>(n), 0.0f))}) {
+            for (double x :
+                 {n - 1, n - 0.5, n, n + 0.5, n - 1.5, static_cast<double>(std::nextafter(static_cast<float>(n), 0.0f))}) {
                 edges.push_back(x);
             }
         }
@@ -42,9 +44,16 @@ void check_boundaries(Pass pass, const Variant &variant) {
                 c.in.locations[2 * i] = edges[i / count];
                 c.in.locations[2 * i + 1] = edges[i % count];
             }
-            for (const DLDataType dtype : {DLDataType{kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1},
-                                           {kDLInt, 8, 1}, {kDLInt, 16, 1}, {kDLInt, 32, 1}, {kDLInt, 64, 1}}) {
-                SCOPED_TRACE(::testing::Message() << "locations of code " << int{dtype.code} << ", " << int{dtype.bits} << " bits");
+            for (const DLDataType dtype : {DLDataType{kDLFloat, 32, 1},
+                                           {kDLFloat, 64, 1},
+                                           {kDLFloat, 16, 1},
+                                           {kDLBfloat, 16, 1},
+                                           {kDLInt, 8, 1},
+                                           {kDLInt, 16, 1},
+                                           {kDLInt, 32, 1},
+                                           {kDLInt, 64, 1}}) {
+                SCOPED_TRACE(::testing::Message()
+                             << "locations of code " << int{dtype.code} << ", " << int{dtype.bits} << " bits");
                 c.set_location_dtype(dtype);
                 check_against_reference(c);
             }

@@ -211,7 +211,8 @@ void check_refusals(const Problem &problem, const std::vector<std::pair<int, int
         EXPECT_EQ(t.call(), expected) << deformkit_last_error();
         EXPECT_NE(std::string(deformkit_last_error()).find(name), std::string::npos) << deformkit_last_error();
         for (size_t i = 0; i < t.operands.size(); i++) {
-            EXPECT_TRUE(!t.operands[i].output || t.tensors[i]->all_poison()) << "a refused call wrote to " << t.operands[i].name;
+            EXPECT_TRUE(!t.operands[i].output || t.tensors[i]->all_poison())
+                << "a refused call wrote to " << t.operands[i].name;
         }
     };
     for (size_t i = 0; i < t.operands.size(); i++) {
@@ -251,7 +252,8 @@ void check_refusals(const Problem &problem, const std::vector<std::pair<int, int
             const int64_t extent = before.shape[axis];
             before.shape[axis] = -3;
             expect_refused(DEFORMKIT_WRONG_SHAPE, operand.name);
-            if (std::find(free_extents.begin(), free_extents.end(), std::pair(static_cast<int>(i), axis)) == free_extents.end()) {
+            if (std::find(free_extents.begin(), free_extents.end(), std::pair(static_cast<int>(i), axis)) ==
+                free_extents.end()) {
                 before.shape[axis] = extent + 1;
                 expect_refused(DEFORMKIT_WRONG_SHAPE, "");
             }

@@ -81,8 +81,8 @@ void check_strides(const Problem &problem, int rounds);
 void check_threads(const Problem &problem);
 /// Every subset of the outputs, without any effect on the bits.
 void check_subsets(const Problem &problem);
-/// Each argument spoilt in every way is refused with a status and a message that names it, and nothing is written. `free_extents`
-/// lists (argument, axis) that no other argument fixes; `optional` are the arguments that may be NULL.
+/// Each argument spoilt in every way is refused with a status and a message that names it, and nothing is written.
+/// `free_extents` lists (argument, axis) that no other argument fixes; `optional` are the arguments that may be NULL.
 void check_refusals(const Problem &problem, const std::vector<std::pair<int, int>> &free_extents, bool outputs_optional);
 
 }  // namespace deformkit::testing

@@ -43,12 +43,14 @@ std::vector<Level> random_maps(Dice &dice, int64_t most) {
 void disturb(Dice &dice, int64_t keys, std::vector<int64_t> &indices) {
     for (int64_t &index : indices) {
         if (dice.one_in(4)) {
-            index = dice.any_of<int64_t>({index + 1, index - 1, -index, dice.between(-50, 50), dice.between(0, keys + 2), keys});
+            index =
+                dice.any_of<int64_t>({index + 1, index - 1, -index, dice.between(-50, 50), dice.between(0, keys + 2), keys});
         }
     }
 }
 
-const double kOdd[] = {0, 1, -0.25, 1.5, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1e30};
+const double kOdd[] = {0,    1, -0.25, 1.5, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                       -1e30};
 
 template <typename Case>
 void check(Dice &dice, Case &c, uint32_t seed, const char *op, const char *pass) {
@@ -63,8 +65,8 @@ void check(Dice &dice, Case &c, uint32_t seed, const char *op, const char *pass)
     const std::string target = dice.any_of(targets);
     ASSERT_EQ(deformkit_set_target(target.c_str()), DEFORMKIT_OK);
     ASSERT_EQ(deformkit_set_num_threads(static_cast<int>(dice.between(1, 7))), DEFORMKIT_OK);
-    SCOPED_TRACE(::testing::Message() << "to repeat it: DEFORMKIT_FUZZ_SEED=" << seed << " DEFORMKIT_FUZZ_ITERATIONS=1; " << op << "_"
-                                      << pass << ", type " << static_cast<int>(c.type()) << ", " << target);
+    SCOPED_TRACE(::testing::Message() << "to repeat it: DEFORMKIT_FUZZ_SEED=" << seed << " DEFORMKIT_FUZZ_ITERATIONS=1; " << op
+                                      << "_" << pass << ", type " << static_cast<int>(c.type()) << ", " << target);
     const Outputs outputs = run(c, random_layouts(c, seed));
     EXPECT_TRUE(matches(c, outputs, c.expected()));
 }
@@ -101,8 +103,15 @@ void one_gka_call(Dice &dice, uint32_t seed, Type type, bool backward) {
                                    dice.one_in(20) ? 0 : dice.any_of<int64_t>({4, 8, dice.between(1, 11)}),
                                    Locations::kWide};
     GkaCase c(workload, type, backward ? GkaCase::Pass::kBackward : GkaCase::Pass::kForward, seed);
-    c.set_location_dtype(dice.any_of<DLDataType>({{kDLFloat, 32, 1}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLFloat, 16, 1},
-                                                  {kDLBfloat, 16, 1}, {kDLInt, 8, 1}, {kDLInt, 16, 1}, {kDLInt, 32, 1}, {kDLInt, 64, 1}}));
+    c.set_location_dtype(dice.any_of<DLDataType>({{kDLFloat, 32, 1},
+                                                  {kDLFloat, 32, 1},
+                                                  {kDLFloat, 64, 1},
+                                                  {kDLFloat, 16, 1},
+                                                  {kDLBfloat, 16, 1},
+                                                  {kDLInt, 8, 1},
+                                                  {kDLInt, 16, 1},
+                                                  {kDLInt, 32, 1},
+                                                  {kDLInt, 64, 1}}));
     if (dice.one_in(3)) {
         disturb(dice, c.in.K, c.in.shapes);
         disturb(dice, c.in.K, c.in.starts);

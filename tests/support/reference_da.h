@@ -1,5 +1,5 @@
-// Independent reference of deformable aggregation in float64, forward and backward, written from the formulas in the public header,
-// one sample and channel at a time.
+// Independent reference of deformable aggregation in float64, forward and backward, written from the formulas in the public
+// header, one sample and channel at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct Bounded {
     std::vector<double> values, tolerances;
 };
 
-/// `rounding`: half a unit in the last place of the arithmetic, relative. Locations have to stay clear of the lines between cells.
+/// `rounding`: half a unit in the last place of the arithmetic, relative. Locations have to stay clear of the lines between
+/// cells.
 Bounded da_forward_reference(const DaReferenceInputs &in, double rounding);
 
 struct DaGradients {

@@ -21,7 +21,8 @@ void for_each_sample(const GkaReferenceInputs &in, const Visit &visit) {
         const auto cell = [](double location, int64_t extent) {
             return static_cast<int64_t>(std::trunc(std::clamp(location, 0.0, static_cast<double>(extent - 1))));
         };
-        const int128 key = static_cast<int128>(in.starts[level]) + static_cast<int128>(cell(y, height)) * width + cell(x, width);
+        const int128 key =
+            static_cast<int128>(in.starts[level]) + static_cast<int128>(cell(y, height)) * width + cell(x, width);
         if (key >= 0 && key < in.K) {
             visit(i / (in.P * in.L * in.M), i / (in.P * in.L) % in.M, i, static_cast<int64_t>(key));
         }
