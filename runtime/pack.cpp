@@ -130,6 +130,10 @@ OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, 
 
 OwnedTensor allocate_like(const Tensor &like) {
     switch (like.ndim) {
+        case 2:
+            return allocate_like(like, {0, 1});
+        case 3:
+            return allocate_like(like, {0, 1, 2});
         case 4:
             return allocate_like(like, {0, 1, 2, 3});
         case 5:
