@@ -15,7 +15,7 @@ namespace {
 struct Plan {
     LevelTable levels;
     SlabProblem problem;
-    std::vector<SlabGroup> groups;
+    ScratchVector<SlabGroup> groups;
 };
 
 Plan plan(const MsdaWorkload &w) {
@@ -174,7 +174,7 @@ TEST(Tasks, LevelsThatShareCellsAreOneGroup) {
     for (int64_t f = 0; f < p.levels.columns; f++) {
         p.levels.rows[2 * p.levels.columns + f] = 0;
     }
-    const std::vector<SlabGroup> shared = plan_slabs(p.levels, 4, p.problem);
+    const auto shared = plan_slabs(p.levels, 4, p.problem);
     ASSERT_EQ(shared.size(), 1u);
     EXPECT_EQ(shared[0].num_samples, 8);
     EXPECT_EQ(shared[0].num_keys, p.problem.keys);

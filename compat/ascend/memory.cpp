@@ -34,18 +34,18 @@ Blocks &blocks() {
 }
 
 void allocate(void **pointer, size_t size, Kind kind) {
-    constexpr size_t kCacheLine = 64, kHugePage = size_t{2} << 20;
+    constexpr size_t kCacheLine = 64, kHugePage = size_t{2} << 20, kAddressSpace = size_t{1} << 47;
     if (pointer == nullptr) {
         throw Error(ACL_ERROR_INVALID_PARAM, "expected where to put the memory, got NULL");
     }
     if (size == 0) {
         throw Error(ACL_ERROR_INVALID_PARAM, "size: expected more than 0 bytes");
     }
-    const bool huge = size >= 2 * kHugePage;
-    const size_t alignment = huge ? kHugePage : kCacheLine;
-    if (size > SIZE_MAX - alignment) {
+    if (size >= kAddressSpace) {
         throw std::bad_alloc();
     }
+    const bool huge = size >= 2 * kHugePage;
+    const size_t alignment = huge ? kHugePage : kCacheLine;
     const size_t bytes = (size + alignment - 1) / alignment * alignment;
     std::unique_ptr<void, void (*)(void *)> memory(std::aligned_alloc(alignment, bytes), std::free);
     if (memory == nullptr) {

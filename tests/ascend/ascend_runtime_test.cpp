@@ -151,7 +151,7 @@ TEST_F(AclTest, Copies) {
     EXPECT_NE(recent_message().find("destMax"), std::string::npos);
     EXPECT_EQ(aclrtMemcpy(nullptr, 4, from.data(), 4, ACL_MEMCPY_HOST_TO_HOST), ACL_ERROR_INVALID_PARAM);
     EXPECT_EQ(aclrtMemcpy(to.data(), 4, nullptr, 4, ACL_MEMCPY_HOST_TO_HOST), ACL_ERROR_INVALID_PARAM);
-    EXPECT_EQ(aclrtMemcpy(to.data(), 4, from.data(), 4, static_cast<aclrtMemcpyKind>(9)), ACL_ERROR_INVALID_PARAM);
+    EXPECT_EQ(aclrtMemcpy(to.data(), 4, from.data(), 4, static_cast<aclrtMemcpyKind>(7)), ACL_ERROR_INVALID_PARAM);
     EXPECT_EQ(aclrtMemset(to.data(), 3, 0, 4), ACL_ERROR_INVALID_PARAM);
     EXPECT_EQ(aclrtMemset(nullptr, 4, 0, 4), ACL_ERROR_INVALID_PARAM);
     EXPECT_EQ(to, untouched);
