@@ -10,6 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _native
+from ._da import deformable_aggregation, deformable_aggregation_backward
+from ._gka import geometric_kernel_attention, geometric_kernel_attention_backward
 from ._msda import multi_scale_deformable_attn, multi_scale_deformable_attn_backward
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ __version__: str = _native.version()
 
 __all__ = [
     "accelerate",
+    "deformable_aggregation",
+    "deformable_aggregation_backward",
+    "geometric_kernel_attention",
+    "geometric_kernel_attention_backward",
     "get_num_threads",
     "last_variant",
     "multi_scale_deformable_attn",

@@ -27,6 +27,51 @@ def msda_backward(
     grad_attention_weights: Any,
     /,
 ) -> None: ...
+def deformable_aggregation_forward(
+    threads: int,
+    feature_maps: Any,
+    spatial_shape: Any,
+    scale_start_index: Any,
+    sample_locations: Any,
+    weights: Any,
+    output: Any,
+    /,
+) -> None: ...
+def deformable_aggregation_backward(
+    threads: int,
+    feature_maps: Any,
+    spatial_shape: Any,
+    scale_start_index: Any,
+    sample_locations: Any,
+    weights: Any,
+    grad_output: Any,
+    grad_feature_maps: Any,
+    grad_sample_locations: Any,
+    grad_weights: Any,
+    /,
+) -> None: ...
+def geometric_kernel_attention_forward(
+    threads: int,
+    value: Any,
+    spatial_shapes: Any,
+    level_start_index: Any,
+    sampling_locations: Any,
+    attention_weights: Any,
+    output: Any,
+    /,
+) -> None: ...
+def geometric_kernel_attention_backward(
+    threads: int,
+    value: Any,
+    spatial_shapes: Any,
+    level_start_index: Any,
+    sampling_locations: Any,
+    attention_weights: Any,
+    grad_output: Any,
+    grad_value: Any,
+    grad_attention_weights: Any,
+    /,
+) -> None: ...
 def set_num_threads(count: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def set_target(target: Optional[str]) -> None: ...

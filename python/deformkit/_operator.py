@@ -33,7 +33,6 @@ class Operator:
         output_shape: Callable[..., tuple[Any, ...]],
     ) -> None:
         self.name = name
-        self.native = native
         self.arguments = arguments
         self.gradients = gradients
         self.output_shape = output_shape

@@ -105,6 +105,10 @@ void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Te
 NB_MODULE(_native, module) {
     bind(module, "msda_forward", deformkit_msda_forward);
     bind(module, "msda_backward", deformkit_msda_backward);
+    bind(module, "deformable_aggregation_forward", deformkit_deformable_aggregation_forward);
+    bind(module, "deformable_aggregation_backward", deformkit_deformable_aggregation_backward);
+    bind(module, "geometric_kernel_attention_forward", deformkit_geometric_kernel_attention_forward);
+    bind(module, "geometric_kernel_attention_backward", deformkit_geometric_kernel_attention_backward);
 
     module.def("set_num_threads", [](int count) { threads.set(count); });
     module.def("get_num_threads", [] { return threads.get(); });

@@ -6,7 +6,7 @@ from typing import Any, Callable
 import numpy as np
 
 import deformkit
-from deformkit import _msda
+from deformkit import _da, _gka, _msda
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -56,6 +56,56 @@ def msda_inputs(rng, batch=2, queries=11, heads=3, channels=16, levels=((7, 5), 
     }
 
 
+def da_reference(maps, shapes, starts, locations, weights):
+    batch, _, channels = maps.shape
+    anchors, points, cameras = locations.shape[1:4]
+    groups = weights.shape[5]
+    output = np.zeros((batch, anchors, groups, channels // groups))
+    for camera, scale in np.ndindex(shapes.shape[:2]):
+        height, width = map(int, shapes[camera, scale])
+        first = int(starts[camera, scale])
+        cells = maps[:, first : first + height * width].reshape(batch, height, width, channels)
+        for point in range(points):
+            u, v = locations[:, :, point, camera, 0], locations[:, :, point, camera, 1]
+            inside = (u > 0) & (u < 1) & (v > 0) & (v < 1)
+            sampled = bilinear(cells, u * width - 0.5, v * height - 0.5).reshape(output.shape)
+            output += sampled * (weights[:, :, point, camera, scale] * inside[..., None])[..., None]
+    return output.reshape(batch, anchors, channels)
+
+
+def da_inputs(rng, batch=2, queries=11, channels=6, groups=3, cameras=3, scales=((7, 5), (3, 9)), points=4):
+    shapes = np.array([scales] * cameras, np.int64)
+    sizes = shapes.prod(-1).ravel()
+    return {
+        "feature_maps": rng.standard_normal((batch, int(sizes.sum()), groups * channels)),
+        "spatial_shape": shapes,
+        "scale_start_index": (np.cumsum(sizes) - sizes).reshape(cameras, -1),
+        # A quarter of them inside.
+        "sample_locations": rng.uniform(-0.5, 1.5, (batch, queries, points, cameras, 2)),
+        "weight": rng.uniform(0, 1, (batch, queries, points, cameras, len(scales), groups)) / points,
+    }
+
+
+def gka_reference(value, shapes, starts, locations, weights):
+    batch, _, heads, channels = value.shape
+    output = np.zeros((batch, locations.shape[1], heads, channels))
+    for level in range(len(shapes)):
+        height, width = map(int, shapes[level])
+        for point in range(locations.shape[4]):
+            column = np.clip(np.trunc(locations[:, :, :, level, point, 0]), 0, width - 1)
+            row = np.clip(np.trunc(locations[:, :, :, level, point, 1]), 0, height - 1)
+            key = (int(starts[level]) + row * width + column).astype(np.int64)
+            output += weights[:, :, :, level, point, None] * np.take_along_axis(value, key[..., None], 1)
+    return output.reshape(*output.shape[:2], heads * channels)
+
+
+def gka_inputs(rng, **sizes):
+    """In cells, some beyond the border."""
+    inputs = msda_inputs(rng, **sizes)
+    inputs["sampling_locations"] = inputs["sampling_locations"] * 9
+    return inputs
+
+
 @dataclass
 class Problem:
     operator: Any  # the package's description
@@ -63,15 +113,12 @@ class Problem:
     backward: Callable
     inputs_of: Callable
     reference: Callable  # in float64
+    kernels: str  # what the names of the operator's kernels begin with
     cells: int = 9  # the largest map's extent: what a location's rounding is multiplied by
 
     @property
     def name(self):
         return self.operator.name
-
-    @property
-    def native(self):
-        return self.operator.native
 
     def grad_output(self, inputs, seed=1):
         shape = self.operator.output_shape(*inputs)
@@ -140,6 +187,23 @@ PROBLEMS = [
         deformkit.multi_scale_deformable_attn_backward,
         msda_inputs,
         msda_reference,
+        "msda",
+    ),
+    Problem(
+        _da.OPERATOR,
+        deformkit.deformable_aggregation,
+        deformkit.deformable_aggregation_backward,
+        da_inputs,
+        da_reference,
+        "da",
+    ),
+    Problem(
+        _gka.OPERATOR,
+        deformkit.geometric_kernel_attention,
+        deformkit.geometric_kernel_attention_backward,
+        gka_inputs,
+        gka_reference,
+        "gka",
     ),
 ]
 DTYPES = ["float32", "float16", "bfloat16", "float64"]

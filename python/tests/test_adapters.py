@@ -10,7 +10,7 @@ from test_torch import tensors_of  # noqa: E402
 import deformkit  # noqa: E402
 from deformkit.adapters import _msda, deformable_detr, mmcv  # noqa: E402
 
-MSDA = next(problem for problem in PROBLEMS if problem.native == "msda")
+MSDA = next(problem for problem in PROBLEMS if problem.kernels == "msda")
 
 
 @pytest.mark.parametrize("function", [mmcv.multi_scale_deformable_attn_pytorch, deformable_detr.ms_deform_attn_core_pytorch])

@@ -18,7 +18,7 @@ def test_forward(problem, dtype):
     result = problem.forward(*inputs)
     assert type(result) is np.ndarray and result.dtype == inputs[0].dtype
     problem.check(result, inputs, dtype)
-    assert deformkit.last_variant().startswith(f"{problem.native}_forward_")
+    assert deformkit.last_variant().startswith(f"{problem.kernels}_forward_")
 
 
 def test_backward(problem, dtype):

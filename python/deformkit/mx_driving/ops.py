@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .. import _msda
+from .. import _da, _gka, _msda
 from .._operator import Operator
 
 
@@ -32,6 +32,16 @@ class MultiScaleDeformableAttnFunction(_Function):
     operator = _msda.OPERATOR
 
 
+class AdsDeformableAggregation(_Function):
+    operator = _da.OPERATOR
+
+
+class GeometricKernelAttentionFunc(_Function):
+    operator = _gka.OPERATOR
+
+
+deformable_aggregation = npu_deformable_aggregation = AdsDeformableAggregation.apply
+geometric_kernel_attention = GeometricKernelAttentionFunc.apply
 multi_scale_deformable_attn = MultiScaleDeformableAttnFunction.apply
 
 

@@ -1,0 +1,1 @@
+from deformkit.mx_driving import *  # noqa: F401, F403
