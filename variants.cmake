@@ -28,3 +28,13 @@ foreach (type f32 f16 bf16 f64)
     deformkit_variants(rows magnitude ${type} TARGETS avx512 avx2 sse41)
     deformkit_variants(rows reduce ${type} TARGETS avx512 avx2 sse41)
 endforeach ()
+
+# Deformable aggregation and geometric kernel attention.
+foreach (type f32 f16 bf16 f64)
+    deformkit_variants(da forward ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(da backward_samples ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(da backward_value ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(gka forward ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(gka backward_samples ${type} TARGETS avx512 avx2 sse41)
+    deformkit_variants(gka backward_value ${type} TARGETS avx512 avx2 sse41)
+endforeach ()

@@ -72,6 +72,35 @@ Expr CheckedPair::corner(int i, const Expr half[2]) const {
     return select(shift == 0, half[i], select(shift == (i == 0 ? 1 : -1), half[1 - i], zero));
 }
 
+SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, const Expr &careful, const Expr &spare_key) {
+    const Type type = tap.ax.type();
+    const Expr half = make_const(type, 0.5), one = make_const(type, 1);
+    struct Axis {
+        Expr cell[2], weight[2], slope[2];
+    };
+    const auto along = [&](const Expr &first, const Expr &extent, const Expr &fraction, const Expr &on0, const Expr &on1) {
+        const Expr shared = half * select(on0, one - fraction, fraction);
+        return Axis{{max(first, 0), min(first + 1, extent - 1)},
+                    {select(on0 && on1, one - fraction, shared), select(on0 && on1, fraction, shared)},
+                    {select(on1, select(on0, -one, half), -half), select(on0, select(on1, one, -half), half)}};
+    };
+    const Axis x = along(tap.column, tap.width, tap.ax, tap.has_column(0), tap.has_column(1));
+    const Axis y = along(tap.row, tap.height, tap.ay, tap.has_row(0), tap.has_row(1));
+
+    SharedCorners corners;
+    for (int c = 0; c < 4; c++) {
+        const int j = c / 2, i = c % 2;
+        const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(y.cell[j]) * tap.width + x.cell[i];
+        const Expr is_cell = wide >= 0 && wide < spare_key && tap.width > 0;
+        corners.key[c] =
+            select(careful, select(is_cell, cast<int32_t>(wide), spare_key), first_key + y.cell[j] * tap.width + x.cell[i]);
+        corners.weight[c] = x.weight[i] * y.weight[j];
+        corners.across[c] = x.slope[i] * y.weight[j];
+        corners.down[c] = x.weight[i] * y.slope[j];
+    }
+    return corners;
+}
+
 Expr ordered_add(const Expr &a, const Expr &b) {
     return Internal::Call::make(a.type(), Internal::Call::strict_add, {a, b}, Internal::Call::PureIntrinsic);
 }

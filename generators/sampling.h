@@ -58,6 +58,20 @@ struct CheckedPair {
 CheckedPair checked_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys,
                          const Halide::Expr &careful);
 
+/// The four corners of a sample that is inside, c = 2 * j + i for (row + j, column + i), each in a cell of the map: a corner
+/// off the map stands on its neighbour on the map, and the two share what that one counts for. So NaN and infinities in cells
+/// reach what they should and nothing else, without a second look at any cell.
+struct SharedCorners {
+    Halide::Expr key[4];
+    Halide::Expr weight[4];           ///< of the bilinear sample
+    Halide::Expr across[4], down[4];  ///< of its derivatives by x and y, in cells
+};
+
+/// With `careful` the map may be empty or reach outside the tensor, whatever its size and first key: corners that are no cells
+/// get the key `spare_key`, of a cell of zeros that the caller keeps for them.
+SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &careful,
+                             const Halide::Expr &spare_key);
+
 /// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per
 /// term: reassociated, the chain of four dependent multiply-adds per sample is what a sum takes.
 Halide::Expr ordered_add(const Halide::Expr &a, const Halide::Expr &b);

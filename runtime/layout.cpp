@@ -49,6 +49,36 @@ Tensor as_pairs(const Tensor &tensor) {
     return pairs;
 }
 
+Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
+                    int64_t channel_multiple) {
+    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], channel_multiple), step = value.strides[1];
+    Cells cells;
+    cells.tensor = value;
+    if (pack || !dense(value, 3) || value.shape[3] != channels || value.shape[1] != keys || !addressable(value, variant) ||
+        step < 0 || (keys - 1) * step >= INT32_MAX) {
+        cells.packed = allocate_like(value, order, {value.shape[0], keys, heads, channels});
+        copy_elements(value, cells.packed.tensor);
+        cells.tensor = cells.packed.tensor;
+    }
+    cells.tensor.shape = {value.shape[0], keys, heads, channels};
+    cells.num_keys = static_cast<int32_t>(keys);
+    cells.key_step = static_cast<int32_t>(cells.tensor.strides[1]);
+    return cells;
+}
+
+Rows prepare_rows(const Tensor &rows, const Variant &variant, bool pack) {
+    Rows result;
+    result.tensor = rows;
+    const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
+    if (pack || !dense(rows, 3) || rows.shape[3] != channels || !addressable(rows, variant)) {
+        result.packed = allocate_like(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels});
+        copy_elements(rows, result.packed.tensor);
+        result.tensor = result.packed.tensor;
+        result.tensor.shape[3] = channels;
+    }
+    return result;
+}
+
 Tensor join_samples(const Tensor &tensor) {
     return tensor.join_axes(3).join_axes(2);
 }

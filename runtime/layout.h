@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "dispatch.h"
 #include "pack.h"
@@ -36,6 +37,26 @@ Tensor item(const Tensor &tensor, int axis, int64_t i);
 /// channels and even strides.
 bool can_be_pairs(const Tensor &tensor);
 Tensor as_pairs(const Tensor &tensor);
+
+/// Cells as CPU and GPU kernels read them: [count, keys, heads, channels].
+struct Cells {
+    OwnedTensor packed;  // unless used in place
+    Tensor tensor;
+    int32_t num_keys, key_step;
+};
+
+/// `value` is [count, keys, heads, channels]. Copied if `pack` or where strides or sizes are not a kernel's: axes from slowest
+/// to fastest as `order` lists them, with zeros up to `keys` and to a multiple of channels.
+Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
+                    int64_t channel_multiple = kChannelMultiple);
+
+/// Gradients of outputs as kernels read them: the same for [count, queries, heads, channels]; copied by heads.
+struct Rows {
+    OwnedTensor packed;
+    Tensor tensor;
+};
+
+Rows prepare_rows(const Tensor &rows, const Variant &variant, bool pack);
 
 /// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined.
 Tensor join_samples(const Tensor &tensor);

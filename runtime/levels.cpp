@@ -50,4 +50,34 @@ LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_st
     return table;
 }
 
+LevelTable columns_of(const LevelTable &table, int64_t first, int64_t count, int64_t first_key) {
+    LevelTable part;
+    part.columns = count;
+    part.careful = table.careful;
+    for (int row = 0; row < 3; row++) {
+        const auto from = table.rows.begin() + row * table.columns + first;
+        part.rows.insert(part.rows.end(), from, from + count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        part.rows[2 * count + i] -= static_cast<int32_t>(first_key);
+    }
+    return part;
+}
+
+bool has_empty(const LevelTable &table) {
+    const auto widths = table.rows.begin();
+    return std::count(widths, widths + table.columns, 0) > 0;
+}
+
+Tensor table_tensor(LevelTable &levels) {
+    Tensor table;
+    table.name = "level_table";
+    table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
+    table.dtype = {kDLInt, 32, 1};
+    table.ndim = 2;
+    table.shape = {3, levels.columns};
+    table.strides = {levels.columns, 1};
+    return table;
+}
+
 }  // namespace deformkit

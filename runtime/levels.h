@@ -18,4 +18,13 @@ struct LevelTable {
 LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t heads, int64_t points,
                             int64_t num_keys);
 
+/// `count` columns from `first` on, with keys counted from `first_key`.
+LevelTable columns_of(const LevelTable &table, int64_t first, int64_t count, int64_t first_key);
+
+/// Whether some column has no cells.
+bool has_empty(const LevelTable &table);
+
+/// The table as the tensor that kernels read.
+Tensor table_tensor(LevelTable &levels);
+
 }  // namespace deformkit

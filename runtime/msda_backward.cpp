@@ -9,6 +9,7 @@
 #include "buffer.h"
 #include "dispatch.h"
 #include "error.h"
+#include "gradients.h"
 #include "layout.h"
 #include "msda.h"
 #include "parallel.h"
@@ -66,7 +67,7 @@ bool any_non_finite(const Tensor &rows) {
 
 void backward_samples(const MsdaInputs &a, LevelTable &levels, const Batches &in, const MsdaBackwardCall &call) {
     const Variant &variant = choose_variant("msda_backward_samples", a.value.dtype);
-    const MsdaValue value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
+    const Cells value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
     const Tensor table = table_tensor(levels);
     std::optional<JoinedOutput> grad_locations, grad_weights;
     if (call.grad_locations) {
@@ -212,33 +213,12 @@ MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spat
     call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
     const MsdaInputs &a = call.inputs;
     call.grad_output = view_rows("grad_output", grad_output, a);
-    const auto view_gradient = [&](const char *name, const DLTensor *tensor, const Tensor &of) {
-        std::optional<Tensor> gradient;
-        if (tensor != nullptr) {
-            gradient = view(name, tensor, {of.ndim});
-            require_same_dtype(*gradient, a.value);
-            for (int i = 0; i < of.ndim; i++) {
-                require_extent(*gradient, i, of.shape[i], (std::string("that of ") + of.name).c_str());
-            }
-        }
-        return gradient;
-    };
     call.grad_value = view_gradient("grad_value", grad_value, a.value);
     call.grad_locations = view_gradient("grad_sampling_locations", grad_sampling_locations, a.sampling_locations);
     call.grad_weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);
-    const std::initializer_list<const std::optional<Tensor> *> all = {&call.grad_value, &call.grad_locations,
-                                                                      &call.grad_weights};
-    for (auto gradient = all.begin(); gradient != all.end(); ++gradient) {
-        if (**gradient) {
-            require_no_overlap(***gradient, {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations,
-                                             &a.attention_weights, &call.grad_output});
-            for (auto other = all.begin(); other != gradient; ++other) {
-                if (**other) {
-                    require_no_overlap(***gradient, {&***other});
-                }
-            }
-        }
-    }
+    require_no_overlap(
+        {&call.grad_value, &call.grad_locations, &call.grad_weights},
+        {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights, &call.grad_output});
     return call;
 }
 

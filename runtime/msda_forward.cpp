@@ -49,7 +49,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
                      int64_t count) {
     const Tensor table = table_tensor(levels);
     const Traversal how(variant, a);
-    MsdaValue value = prepare_value(a, variant, how.head_major != nullptr, first, count, how.channel_multiple());
+    Cells value = prepare_value(a, variant, how.head_major != nullptr, first, count, how.channel_multiple());
     if (how.pairs) {
         value.tensor = as_pairs(value.tensor);
         value.key_step /= 2;

@@ -22,7 +22,7 @@ bool MsdaInputs::reads_often() const {
 }
 
 MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
-                            const DLTensor *sampling_locations, const DLTensor *attention_weights) {
+                            const DLTensor *sampling_locations, const DLTensor *attention_weights, LocationUnit unit) {
     MsdaInputs a;
     a.value = view("value", value, {4});
     a.spatial_shapes = view("spatial_shapes", spatial_shapes, {2});
@@ -39,7 +39,11 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
 
     require_index_dtype(a.spatial_shapes);
     require_index_dtype(a.level_start_index);
-    require_same_dtype(a.sampling_locations, a.value);
+    if (unit == LocationUnit::kMap) {
+        require_same_dtype(a.sampling_locations, a.value);
+    } else {
+        require_number_dtype(a.sampling_locations);
+    }
     require_same_dtype(a.attention_weights, a.value);
     require_extent(a.spatial_shapes, 1, 2, "height and width");
     require_extent(a.level_start_index, 0, a.L, "L = spatial_shapes.shape[0]");
@@ -67,17 +71,6 @@ Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) 
     require_extent(rows, 2, a.M, "M = value.shape[2]");
     require_extent(rows, 3, a.D, "D = value.shape[3]");
     return rows;
-}
-
-Tensor table_tensor(LevelTable &levels) {
-    Tensor table;
-    table.name = "level_table";
-    table.data = reinterpret_cast<unsigned char *>(levels.rows.data());
-    table.dtype = {kDLInt, 32, 1};
-    table.ndim = 2;
-    table.shape = {3, levels.columns};
-    table.strides = {levels.columns, 1};
-    return table;
 }
 
 int64_t level_table_workspace(const MsdaInputs &a) {
@@ -151,20 +144,11 @@ int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, 
     return workspace_block(keys_may_be_dropped(a) ? std::min(packed, most) : packed);
 }
 
-MsdaValue prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
-                        int64_t channel_multiple) {
-    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, channel_multiple);
-    MsdaValue value;
-    value.tensor = slice(a.value, 0, first, count);
-    if (pack || !value_readable(a, value.tensor, variant, channel_multiple)) {
-        value.packed = allocate_like(value.tensor, {0, 2, 1, 3}, {count, K, a.M, D});
-        copy_elements(value.tensor, value.packed.tensor);
-        value.tensor = value.packed.tensor;
-    }
-    value.tensor.shape = {count, K, a.M, D};
-    value.num_keys = static_cast<int32_t>(K);
-    value.key_step = static_cast<int32_t>(value.tensor.strides[1]);
-    return value;
+Cells prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
+                    int64_t channel_multiple) {
+    const Tensor value = slice(a.value, 0, first, count);
+    return prepare_cells(value, variant, pack || !value_readable(a, value, variant, channel_multiple), {0, 2, 1, 3},
+                         std::max<int64_t>(a.K, 2), channel_multiple);
 }
 
 }  // namespace deformkit

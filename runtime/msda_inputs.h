@@ -26,14 +26,16 @@ struct MsdaInputs {
     bool reads_often() const;
 };
 
+/// What sampling_locations are: geometric kernel attention takes the same arguments, with locations in cells and of any type of
+/// number.
+enum class LocationUnit { kMap, kCell };
+
 MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
-                            const DLTensor *sampling_locations, const DLTensor *attention_weights);
+                            const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                            LocationUnit unit = LocationUnit::kMap);
 
 /// The output or its gradient: [B, Q, M * D] or [B, Q, M, D], as the latter.
 Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &inputs);
-
-/// A level table as the tensor that kernels read.
-Tensor table_tensor(LevelTable &levels);
 
 /// Cells are addressed by 32 bits. Where value is larger, what lies before the first level and behind the last can go: then
 /// `value` and K are cut down, first keys with them. Returns how many keys went in front.
@@ -51,17 +53,10 @@ int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Te
 /// What make_level_table() takes of a workspace.
 int64_t level_table_workspace(const MsdaInputs &a);
 
-/// Some batch items of value, as CPU and GPU kernels read them.
-struct MsdaValue {
-    OwnedTensor packed;  // unless used in place
-    Tensor tensor;       // [count, K, M, D], D a multiple as asked for, K at least 2
-    int32_t num_keys, key_step;
-};
-
-/// Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels that work on pairs of channels want
-/// twice as many for a vector.
-MsdaValue prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count,
-                        int64_t channel_multiple = kChannelMultiple);
+/// Some batch items of value, K at least 2. Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels
+/// that work on pairs of channels want twice as many for a vector.
+Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count,
+                    int64_t channel_multiple = kChannelMultiple);
 /// The most that it takes of a workspace, whatever drop_unused_keys() leaves.
 int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count,
                         int64_t channel_multiple = kChannelMultiple);

@@ -35,44 +35,77 @@ void copy_run(const unsigned char *from, int64_t from_step, unsigned char *to, i
     }
 }
 
+void clear_run(unsigned char *to, int64_t step, int64_t count, int64_t bytes) {
+    if (step == bytes) {
+        std::memset(to, 0, count * bytes);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        std::memset(to + i * step, 0, bytes);
+    }
+}
+
+/// Calls `visit` with the offsets, in elements, of the first element of every run along the last axis; in parallel. Both
+/// tensors have the same shape, of two axes at least.
+template <typename Visit>
+void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
+    const int last = from.ndim - 1;
+    const int64_t run = from.shape[last], rows = from.elements() / run;
+    const int64_t rows_per_task = std::max<int64_t>(1, kBytesPerTask / (run * from.element_bytes()));
+    const int64_t tasks = (rows + rows_per_task - 1) / rows_per_task;
+    parallel_for(static_cast<int>(tasks), [&](int task) {
+        int64_t row = task * rows_per_task;
+        const int64_t end = std::min(rows, row + rows_per_task);
+        while (row < end) {
+            // Pieces of the last axis but one; everything slower in one counter.
+            int64_t rest = row / from.shape[last - 1], first = row % from.shape[last - 1];
+            const int64_t count = std::min(from.shape[last - 1] - first, end - row);
+            int64_t from_offset = first * from.strides[last - 1], to_offset = first * to.strides[last - 1];
+            for (int axis = last - 2; axis >= 0; axis--) {
+                const int64_t at = rest % from.shape[axis];
+                rest /= from.shape[axis];
+                from_offset += at * from.strides[axis];
+                to_offset += at * to.strides[axis];
+            }
+            for (int64_t i = 0; i < count; i++) {
+                visit(from_offset + i * from.strides[last - 1], to_offset + i * to.strides[last - 1]);
+            }
+            row += count;
+        }
+    });
+}
+
+Tensor with_two_axes(Tensor tensor) {
+    while (tensor.ndim < 2) {
+        tensor = tensor.split_axis(0, tensor.shape[0]);
+    }
+    return tensor;
+}
+
 }  // namespace
 
 void copy_elements(const Tensor &from, const Tensor &to) {
     if (from.empty()) {
         return;
     }
-    // Runs along the last axis, pieces of the one before it, everything slower in one counter.
-    Tensor source = from, target = to;
-    while (source.ndim < 2) {
-        source = source.split_axis(0, source.shape[0]);
-        target = target.split_axis(0, target.shape[0]);
-    }
+    const Tensor source = with_two_axes(from), target = with_two_axes(to);
     const int last = source.ndim - 1;
     const int64_t bytes = source.element_bytes();
-    const int64_t run = source.shape[last];
-    const int64_t rows = source.elements() / run;
-    const int64_t rows_per_task = std::max<int64_t>(1, kBytesPerTask / (run * bytes));
-    const int64_t tasks = (rows + rows_per_task - 1) / rows_per_task;
-    parallel_for(static_cast<int>(tasks), [&](int task) {
-        int64_t row = task * rows_per_task;
-        const int64_t end = std::min(rows, row + rows_per_task);
-        while (row < end) {
-            int64_t rest = row / source.shape[last - 1], first = row % source.shape[last - 1];
-            const int64_t count = std::min(source.shape[last - 1] - first, end - row);
-            int64_t from_offset = first * source.strides[last - 1], to_offset = first * target.strides[last - 1];
-            for (int axis = last - 2; axis >= 0; axis--) {
-                const int64_t at = rest % source.shape[axis];
-                rest /= source.shape[axis];
-                from_offset += at * source.strides[axis];
-                to_offset += at * target.strides[axis];
-            }
-            for (int64_t i = 0; i < count; i++) {
-                copy_run(source.data + (from_offset + i * source.strides[last - 1]) * bytes, source.strides[last] * bytes,
-                         target.data + (to_offset + i * target.strides[last - 1]) * bytes, target.strides[last] * bytes, run,
-                         bytes);
-            }
-            row += count;
-        }
+    for_each_run(source, target, [&](int64_t from_offset, int64_t to_offset) {
+        copy_run(source.data + from_offset * bytes, source.strides[last] * bytes, target.data + to_offset * bytes,
+                 target.strides[last] * bytes, source.shape[last], bytes);
+    });
+}
+
+void fill_zero(const Tensor &tensor) {
+    if (tensor.empty()) {
+        return;
+    }
+    const Tensor target = with_two_axes(tensor);
+    const int last = target.ndim - 1;
+    const int64_t bytes = target.element_bytes();
+    for_each_run(target, target, [&](int64_t offset, int64_t) {
+        clear_run(target.data + offset * bytes, target.strides[last] * bytes, target.shape[last], bytes);
     });
 }
 
@@ -97,6 +130,10 @@ OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, 
 
 OwnedTensor allocate_like(const Tensor &like) {
     switch (like.ndim) {
+        case 2:
+            return allocate_like(like, {0, 1});
+        case 3:
+            return allocate_like(like, {0, 1, 2});
         case 4:
             return allocate_like(like, {0, 1, 2, 3});
         case 5:

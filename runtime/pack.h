@@ -12,6 +12,9 @@ namespace deformkit {
 /// Copies every element of `from` to the same index of `to`; shapes and types are equal, strides are free.
 void copy_elements(const Tensor &from, const Tensor &to);
 
+/// Sets every element to zero (all-zero bits), whatever the strides.
+void fill_zero(const Tensor &tensor);
+
 /// A tensor in scratch memory.
 struct OwnedTensor {
     Tensor tensor;

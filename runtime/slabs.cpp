@@ -60,6 +60,39 @@ ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, co
     return groups;
 }
 
+std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
+    std::vector<MapGroup> groups;
+    const int32_t *widths = table.rows.data(), *heights = widths + table.columns, *first_keys = heights + table.columns;
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < table.columns; i++) {
+        if (widths[i] > 0) {
+            order.push_back(i);
+        }
+    }
+    if (table.careful) {
+        return order.empty() ? groups : std::vector<MapGroup>{{{0, 0, 0, keys}, order}};
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return first_keys[i] < first_keys[j]; });
+    for (int64_t i : order) {
+        const int64_t cells = static_cast<int64_t>(widths[i]) * heights[i], end = first_keys[i] + cells;
+        if (groups.empty() || groups.back().first_key + groups.back().num_keys <= first_keys[i]) {
+            groups.push_back({{0, 0, first_keys[i], cells}, {i}});
+        } else {
+            MapGroup &last = groups.back();
+            last.num_keys = std::max(last.num_keys, end - last.first_key);
+            last.maps.push_back(i);
+        }
+    }
+    for (MapGroup &group : groups) {
+        std::sort(group.maps.begin(), group.maps.end());
+    }
+    // What is left at the end is small.
+    std::stable_sort(groups.begin(), groups.end(), [](const MapGroup &x, const MapGroup &y) {
+        return x.num_keys * static_cast<int64_t>(x.maps.size()) > y.num_keys * static_cast<int64_t>(y.maps.size());
+    });
+    return groups;
+}
+
 int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &n, int64_t batches, int64_t channels,
                         DLDataType dtype, bool in_place) {
     // A group of k keys has max(1, min(c, w / k)) parts, where c depends on the number of groups and w on its samples: at most
@@ -126,6 +159,10 @@ void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient) {
         covered = group.first_key + group.num_keys;
     }
     clear(covered, gradient.shape[1]);
+}
+
+void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient) {
+    clear_gaps(ScratchVector<SlabGroup>(groups.begin(), groups.end()), gradient);
 }
 
 }  // namespace deformkit

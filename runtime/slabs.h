@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "levels.h"
 #include "memory.h"
@@ -19,6 +20,15 @@ struct SlabGroup {
     int64_t first_key, num_keys;
     int64_t parts = 1;  ///< of the queries
 };
+
+/// Maps whose keys overlap: their gradients are added up one after the other, in the same memory.
+struct MapGroup : SlabGroup {
+    std::vector<int64_t> maps;  ///< columns of the table
+};
+
+/// The groups of a table with a column for each map, those with most keys first; one group for all where the table is careful.
+/// Maps without cells are in none.
+std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys);
 
 /// What a plan depends on, beside the levels.
 struct SlabProblem {
@@ -44,6 +54,7 @@ void clear_slab(const Tensor &slab);
 void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient);
 
 /// Keys that no group covers have gradient zero.
+void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient);
 void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient);
 
 /// The most that plan_slabs, allocate_slabs for `batches` items of all groups, and clear_gaps take of a workspace, whatever the

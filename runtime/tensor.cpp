@@ -276,6 +276,17 @@ void require_index_dtype(const Tensor &tensor) {
     }
 }
 
+void require_number_dtype(const Tensor &tensor) {
+    const int bits = tensor.dtype.bits;
+    const bool is_float = (tensor.dtype.code == kDLFloat && (bits == 16 || bits == 32 || bits == 64)) ||
+                          (tensor.dtype.code == kDLBfloat && bits == 16);
+    const bool is_int = tensor.dtype.code == kDLInt && (bits == 8 || bits == 16 || bits == 32 || bits == 64);
+    if (!is_float && !is_int) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, "float32, float16, bfloat16, float64, int32, int64, int16 or int8",
+             dtype_name(tensor.dtype));
+    }
+}
+
 void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *meaning) {
     if (tensor.shape[axis] != extent) {
         fail(DEFORMKIT_WRONG_SHAPE, tensor.name,
@@ -324,11 +335,6 @@ int64_t read_index(const Tensor &tensor, int64_t i, int64_t j) {
     int64_t value;
     std::memcpy(&value, address, sizeof(value));
     return value;
-}
-
-void fill_zero(const Tensor &tensor) {
-    const int64_t bytes = tensor.element_bytes();
-    for_each_element(tensor, [&](int64_t offset) { std::memset(tensor.data + offset * bytes, 0, bytes); });
 }
 
 }  // namespace deformkit

@@ -43,6 +43,8 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
 
 void require_same_dtype(const Tensor &tensor, const Tensor &like);
 void require_index_dtype(const Tensor &tensor);
+/// Any floating-point type that can be stored, or a signed integer.
+void require_number_dtype(const Tensor &tensor);
 /// `extent` is what `meaning` (such as "L = spatial_shapes.shape[0]") says.
 void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *meaning);
 
@@ -51,8 +53,5 @@ void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor
 
 /// Reads element (i, j) or (i) of an int32 or int64 tensor.
 int64_t read_index(const Tensor &tensor, int64_t i, int64_t j = 0);
-
-/// Sets every element to zero (all-zero bits), whatever the strides.
-void fill_zero(const Tensor &tensor);
 
 }  // namespace deformkit

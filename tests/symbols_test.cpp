@@ -23,8 +23,16 @@ std::set<std::string> exported_names(const std::string &library) {
 
 TEST(Symbols, OnlyTheInterfaceIsExported) {
     const std::set<std::string> names = exported_names(DEFORMKIT_LIBRARY);
-    const std::set<std::string> expected = {"deformkit_last_error",   "deformkit_last_variant",    "deformkit_msda_backward",
-                                            "deformkit_msda_forward", "deformkit_set_num_threads", "deformkit_set_target",
+    const std::set<std::string> expected = {"deformkit_deformable_aggregation_backward",
+                                            "deformkit_deformable_aggregation_forward",
+                                            "deformkit_geometric_kernel_attention_backward",
+                                            "deformkit_geometric_kernel_attention_forward",
+                                            "deformkit_last_error",
+                                            "deformkit_last_variant",
+                                            "deformkit_msda_backward",
+                                            "deformkit_msda_forward",
+                                            "deformkit_set_num_threads",
+                                            "deformkit_set_target",
                                             "deformkit_version"};
     EXPECT_EQ(names, expected);
 }

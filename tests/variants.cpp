@@ -49,7 +49,7 @@ Availability availability_of(const std::string &target) {
 
 void VariantTest::SetUp() {
     ASSERT_EQ(deformkit_set_target(variant_.target.c_str()), DEFORMKIT_OK) << deformkit_last_error();
-    const deformkit_status status = try_msda_forward(variant_.type());
+    const deformkit_status status = probe_(variant_.type());
     const Availability availability = availability_of(variant_.target);
     if (status == DEFORMKIT_NO_VARIANT && availability != Availability::kYes) {
         GTEST_SKIP() << "this machine lacks it: " << deformkit_last_error();
@@ -64,15 +64,20 @@ void VariantTest::TearDown() {
     EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
 }
 
-void for_each_msda_forward_variant(const std::string &suite, const std::string &name, const VariantTest::Body &body) {
+void for_each_variant(const std::string &op, const std::string &pass, const std::string &suite, const std::string &name,
+                      const VariantTest::Probe &probe, const VariantTest::Body &body, const std::string &type) {
     for (const Variant &variant : all_variants()) {
-        if (variant.op != "msda" || variant.pass != "forward") {
+        if (variant.op != op || variant.pass != pass || (!type.empty() && variant.type_name != type)) {
             continue;
         }
         const std::string test = variant.name() + "/" + name;
         ::testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                                [=]() -> VariantTest * { return new VariantTest(variant, body); });
+                                [=]() -> VariantTest * { return new VariantTest(variant, probe, body); });
     }
+}
+
+void for_each_msda_forward_variant(const std::string &suite, const std::string &name, const VariantTest::Body &body) {
+    for_each_variant("msda", "forward", suite, name, try_msda_forward, body);
 }
 
 deformkit_status try_msda_forward(Type type) {

@@ -35,7 +35,10 @@ Availability availability_of(const std::string &target);
 class VariantTest : public ::testing::Test {
 public:
     using Body = std::function<void(const Variant &)>;
-    VariantTest(const Variant &variant, Body body) : variant_(variant), body_(std::move(body)) {}
+    /// The smallest call there is, to find out whether the chosen target works here.
+    using Probe = std::function<deformkit_status(Type)>;
+    VariantTest(const Variant &variant, Probe probe, Body body)
+        : variant_(variant), probe_(std::move(probe)), body_(std::move(body)) {}
 
     void SetUp() override;
     void TestBody() override { body_(variant_); }
@@ -43,10 +46,14 @@ public:
 
 private:
     Variant variant_;
+    Probe probe_;
     Body body_;
 };
 
-/// Adds the test `suite`.<variant's name>/`name` for every variant of MSDA forward.
+/// Adds the test `suite`.<variant's name>/`name` for every variant of an operator and pass, or for those of a type only;
+/// for every variant of MSDA forward.
+void for_each_variant(const std::string &op, const std::string &pass, const std::string &suite, const std::string &name,
+                      const VariantTest::Probe &probe, const VariantTest::Body &body, const std::string &type = "");
 void for_each_msda_forward_variant(const std::string &suite, const std::string &name, const VariantTest::Body &body);
 
 /// The smallest call there is, to find out whether the chosen target works here.

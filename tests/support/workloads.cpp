@@ -209,4 +209,114 @@ MsdaInputs make_msda_inputs(const MsdaWorkload &workload, uint32_t seed) {
     return inputs;
 }
 
+int64_t DaWorkload::cells() const {
+    int64_t sum = 0;
+    for (const Level &scale : scales) {
+        sum += scale.height * scale.width;
+    }
+    return sum * cameras;
+}
+
+const std::vector<DaWorkload> &da_model_workloads() {
+    static const std::vector<Level> sparse4d = {{64, 176}, {32, 88}, {16, 44}, {8, 22}};  // images of 256 x 704
+    static const std::vector<DaWorkload> workloads = {
+        // name, B, anchors, points, cameras, scales, groups, channels of a group, visible
+        {"sparse4d_v3", 1, 900, 13, 6, sparse4d, 8, 32, 1.0 / 6},
+        {"sparse4d_v3_b6", 6, 900, 13, 6, sparse4d, 8, 32, 1.0 / 6},
+        {"da_example", 1, 10, 2000, 1, {{32, 88}}, 8, 32, 1.0},
+    };
+    return workloads;
+}
+
+const std::vector<DaWorkload> &da_awkward_workloads() {
+    static const std::vector<DaWorkload> workloads = {
+        // name, B, anchors, points, cameras, scales, groups, channels of a group, visible
+        {"one_of_everything", 1, 1, 1, 1, {{1, 1}}, 1, 1, 1},
+        {"one_cell", 1, 5, 3, 2, {{1, 1}}, 2, 16, 1},
+        {"row_and_column", 2, 5, 4, 2, {{1, 9}, {9, 1}, {1, 2}, {2, 1}}, 2, 16, 0.8},
+        {"published_1_32_8", 1, 10, 10, 1, {{32, 88}}, 8, 4, 1},
+        {"published_5_64_16", 5, 13, 50, 1, {{32, 88}}, 16, 4, 1},
+        {"published_10_64_8", 10, 18, 31, 1, {{32, 88}}, 8, 8, 1},
+        {"published_1_32_16", 1, 13, 31, 1, {{32, 88}}, 16, 2, 0.9},
+        {"groups_16_of_16", 1, 7, 13, 3, {{9, 11}, {5, 6}}, 16, 16, 0.4},
+        {"groups_8_of_32", 2, 7, 13, 6, {{9, 11}, {5, 6}, {3, 3}, {2, 2}}, 8, 32, 0.3},
+        {"groups_2_of_32", 1, 7, 5, 2, {{9, 11}}, 2, 32, 0.5},
+        {"groups_4_of_64", 1, 5, 5, 2, {{9, 11}, {4, 4}}, 4, 64, 0.5},
+        {"groups_3_of_48", 1, 5, 5, 2, {{9, 11}, {4, 4}}, 3, 48, 0.5},
+        {"groups_5_of_7", 2, 5, 9, 3, {{9, 11}, {4, 4}}, 5, 7, 0.5},
+        {"groups_1_of_100", 1, 5, 9, 2, {{9, 11}}, 1, 100, 0.5},
+        {"groups_64_of_1", 1, 5, 9, 2, {{9, 11}}, 64, 1, 0.5},
+        {"points_17", 1, 33, 17, 2, {{9, 11}, {4, 4}}, 4, 16, 0.6},
+        {"points_shared_out", 1, 3, 1201, 2, {{9, 11}, {4, 4}}, 4, 16, 0.5},
+        {"points_shared_out_evenly", 2, 2, 2048, 1, {{9, 11}}, 2, 32, 0.9},
+        {"nothing_visible", 1, 5, 9, 2, {{9, 11}}, 2, 16, 0},
+        {"empty_map", 1, 5, 9, 2, {{9, 11}, {0, 5}, {3, 3}}, 2, 16, 0.9},
+        {"many_batches", 19, 2, 3, 2, {{3, 4}}, 2, 16, 0.7},
+        {"no_batch", 0, 5, 9, 2, {{9, 11}}, 2, 16, 0.5},
+        {"no_anchors", 2, 0, 9, 2, {{9, 11}}, 2, 16, 0.5},
+        {"no_points", 2, 5, 0, 2, {{9, 11}}, 2, 16, 0.5},
+        {"no_cameras", 2, 5, 9, 0, {{9, 11}}, 2, 16, 0.5},
+        {"no_scales", 2, 5, 9, 2, {}, 2, 16, 0.5},
+        {"no_channels", 2, 5, 9, 2, {{9, 11}}, 2, 0, 0.5},
+    };
+    return workloads;
+}
+
+DaInputs make_da_inputs(const DaWorkload &w, uint32_t seed) {
+    Random random(seed);
+    DaInputs inputs;
+    inputs.feature_maps.resize(w.batch * w.cells() * w.groups * w.channels);
+    for (float &value : inputs.feature_maps) {
+        value = 2 * random.uniform() - 1;
+    }
+    // An anchor is a box somewhere; each camera sees a point of it or not.
+    const int64_t rows = w.batch * w.anchors, samples = w.points * w.cameras;
+    for (int64_t row = 0; row < rows; row++) {
+        const Point centre = {random.uniform(), random.uniform()};
+        const float size = 0.05f + 0.45f * random.uniform();
+        for (int64_t i = 0; i < samples; i++) {
+            float u = centre.u + size * (random.uniform() - 0.5f), v = centre.v + size * (random.uniform() - 0.5f);
+            u = std::clamp(u, 0.01f, 0.99f);
+            v = std::clamp(v, 0.01f, 0.99f);
+            if (random.uniform() >= static_cast<float>(w.visible)) {
+                (random.next() % 2 == 0 ? u : v) += random.next() % 2 == 0 ? 1.5f : -1.5f;
+            }
+            inputs.sample_locations.insert(inputs.sample_locations.end(), {u, v});
+        }
+    }
+    const auto scales = static_cast<int64_t>(w.scales.size());
+    inputs.weights.resize(rows * samples * scales * w.groups);
+    for (float &weight : inputs.weights) {
+        weight = 2 * random.uniform() / static_cast<float>(std::max<int64_t>(samples * scales, 1));
+    }
+    int64_t first = 0;
+    for (int64_t n = 0; n < w.cameras; n++) {
+        for (const Level &scale : w.scales) {
+            inputs.spatial_shape.insert(inputs.spatial_shape.end(), {scale.height, scale.width});
+            inputs.scale_start_index.push_back(first);
+            first += scale.height * scale.width;
+        }
+    }
+    return inputs;
+}
+
+const std::vector<MsdaWorkload> &gka_model_workloads() {
+    static const std::vector<MsdaWorkload> workloads = {
+        {"gka_example", 6, 9680, 8, 32, std::vector<Level>(4, Level{60, 40}), 4, Locations::kWide},
+        {"mapping_decoder", 1, 1000, 8, 32, {{200, 100}}, 8, Locations::kNear},
+    };
+    return workloads;
+}
+
+MsdaInputs make_gka_inputs(const MsdaWorkload &workload, uint32_t seed) {
+    MsdaInputs inputs = make_msda_inputs(workload, seed);
+    const auto levels = static_cast<int64_t>(workload.levels.size());
+    for (size_t i = 0; i < inputs.sampling_locations.size(); i++) {
+        const Level &level = workload.levels[static_cast<int64_t>(i) / 2 / workload.points % levels];
+        const auto extent = static_cast<float>(i % 2 == 0 ? level.width : level.height);
+        inputs.sampling_locations[i] = inputs.sampling_locations[i] * (extent + 2) - 1;
+    }
+    return inputs;
+}
+
 }  // namespace deformkit::testing

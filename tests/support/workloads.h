@@ -35,6 +35,30 @@ struct MsdaInputs {
     std::vector<int64_t> spatial_shapes, level_start_index;
 };
 
+/// Deformable aggregation. Maps are those of one camera; all cameras have the same.
+struct DaWorkload {
+    std::string name;
+    int64_t batch, anchors, points, cameras;
+    std::vector<Level> scales;
+    int64_t groups, channels;  ///< channels of a group
+    double visible;            ///< share of the samples that take part
+
+    int64_t cells() const;  ///< of all maps of all cameras
+};
+
+struct DaInputs {
+    std::vector<float> feature_maps, sample_locations, weights;
+    std::vector<int64_t> spatial_shape, scale_start_index;
+};
+
+const std::vector<DaWorkload> &da_model_workloads();
+const std::vector<DaWorkload> &da_awkward_workloads();
+DaInputs make_da_inputs(const DaWorkload &workload, uint32_t seed);
+
+/// Geometric kernel attention: as MSDA, locations in cells, uniform over the maps and a little beyond.
+const std::vector<MsdaWorkload> &gka_model_workloads();
+MsdaInputs make_gka_inputs(const MsdaWorkload &workload, uint32_t seed);
+
 const std::vector<MsdaWorkload> &msda_model_workloads();    ///< real models at full size (the benches' table)
 const std::vector<MsdaWorkload> &msda_awkward_workloads();  ///< small and odd shapes
 MsdaInputs make_msda_inputs(const MsdaWorkload &workload, uint32_t seed);

@@ -82,6 +82,75 @@ DEFORMKIT_API deformkit_status deformkit_msda_backward(const DLTensor *value, co
                                                        DLTensor *grad_value, DLTensor *grad_sampling_locations,
                                                        DLTensor *grad_attention_weights);
 
+/* Deformable aggregation (Sparse4D, Lin et al. 2022), forward. Cell (row r, column c) of scale s of camera n is row
+ * scale_start_index[n, s] + r * W + c of feature_maps.
+ *
+ *   feature_maps       [B, num_feat, C]                        float32, float16, bfloat16 or float64
+ *   spatial_shape      [cameras, scales, 2]                    int32 or int64   (H, W) of each map
+ *   scale_start_index  [cameras, scales]                       int32 or int64   row of each map's first cell
+ *   sample_locations   [B, anchors, points, cameras, 2]        as feature_maps  (x, y), normalised to [0, 1]
+ *   weights            [B, anchors, points, cameras, scales, groups]  as feature_maps; groups must divide C
+ *   output             [B, anchors, C]                         as feature_maps
+ *
+ * output[b, a, c] = sum over points, cameras, scales of weights[..., c / (C / groups)] * (bilinear sample of channel c).
+ * A location takes part where 0 < x < 1 and 0 < y < 1, and is skipped for every scale elsewhere, NaN and infinities included.
+ * Sampling and cells outside feature_maps are as for deformkit_msda_forward; a map with H * W = 0 is skipped. B = 0 or no
+ * anchors gives an empty output; no cells, points, cameras or scales gives zeros. */
+DEFORMKIT_API deformkit_status deformkit_deformable_aggregation_forward(const DLTensor *feature_maps,
+                                                                        const DLTensor *spatial_shape,
+                                                                        const DLTensor *scale_start_index,
+                                                                        const DLTensor *sample_locations,
+                                                                        const DLTensor *weights, DLTensor *output);
+
+/* Deformable aggregation, backward. The first five arguments are those of the forward; further
+ *
+ *   grad_output            [B, anchors, C], as feature_maps
+ *   grad_feature_maps      shape and type of feature_maps
+ *   grad_sample_locations  shape and type of sample_locations
+ *   grad_weights           shape and type of weights
+ *
+ * Each of the three gradients may be NULL: not wanted, and its work is not done. With e = grad_output[b, a, :] and w the weight
+ * of a channel's group, sums over the channels and over all scales of the formulas of deformkit_msda_backward:
+ *   grad_feature_maps: the cell of each corner gains (corner weight) * w * e
+ *   grad_weights = sum over the group's channels of e * (bilinear sample)
+ *   grad_sample_locations = sum over scales and channels of w * e * d(bilinear sample) / d(x, y), times W or H of the scale
+ * A skipped sample has gradients of zero. grad_feature_maps is summed in float32 (float64 for float64) and rounded once;
+ * without atomics, in an order that depends on the shapes alone. */
+DEFORMKIT_API deformkit_status deformkit_deformable_aggregation_backward(
+    const DLTensor *feature_maps, const DLTensor *spatial_shape, const DLTensor *scale_start_index,
+    const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *grad_output, DLTensor *grad_feature_maps,
+    DLTensor *grad_sample_locations, DLTensor *grad_weights);
+
+/* Geometric kernel attention (Chen et al. 2022), forward: deformkit_msda_forward without interpolation.
+ *
+ *   value               [B, K, M, D]        float32, float16, bfloat16 or float64
+ *   spatial_shapes      [L, 2]              int32 or int64   (H, W) of each level
+ *   level_start_index   [L]                 int32 or int64   first key of each level
+ *   sampling_locations  [B, Q, M, L, P, 2]  float32, float16, bfloat16, float64, int32, int64, int16 or int8, whatever value
+ * is: (column, row) in cells attention_weights   [B, Q, M, L, P]     as value output              [B, Q, M * D] or [B, Q, M,
+ * D], as value
+ *
+ * output[b, q, m*D + d] = sum over l, p of attention_weights[b, q, m, l, p] * value[b, cell, m, d], where the cell's column is
+ * the location truncated toward zero and clamped to [0, W - 1], its row likewise to [0, H - 1]. A NaN or infinite location is
+ * skipped, and so are a level with H * W = 0 and a key outside [0, K). */
+DEFORMKIT_API deformkit_status deformkit_geometric_kernel_attention_forward(
+    const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+    const DLTensor *sampling_locations, const DLTensor *attention_weights, DLTensor *output);
+
+/* Geometric kernel attention, backward. The first five arguments are those of the forward; further
+ *
+ *   grad_output             [B, Q, M * D] or [B, Q, M, D], as value
+ *   grad_value              shape and type of value
+ *   grad_attention_weights  shape and type of attention_weights
+ *
+ * Either gradient may be NULL: not wanted, and its work is not done. Locations have none. With g = grad_output[b, q, m, :]:
+ *   grad_value: each sample's cell gains (its weight) * g, summed in float32 (float64 for float64) and rounded once, in an
+ * order that depends on the shapes alone grad_attention_weights = sum over d of g * (the sample's cell) */
+DEFORMKIT_API deformkit_status deformkit_geometric_kernel_attention_backward(
+    const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+    const DLTensor *sampling_locations, const DLTensor *attention_weights, const DLTensor *grad_output, DLTensor *grad_value,
+    DLTensor *grad_attention_weights);
+
 /* This thread's last failure, in words: never NULL, empty if nothing has failed yet. Valid until this thread's next failure. */
 DEFORMKIT_API const char *deformkit_last_error(void);
 

@@ -1,0 +1,72 @@
+#include "../schedules/da_forward.h"
+#include "buffers.h"
+#include "da_forward.h"
+#include "storage.h"
+
+namespace {
+
+using namespace Halide;
+
+/// Shapes, fastest axis first, mins all zero:
+///   feature_maps [D', G, (K - 1) * key_step + 1, B], D' >= D a multiple of kChannelMultiple;  map_table [N * S, 3];
+///   sample_locations [2, P * N, A * parts, B];  weights [G, S, P * N, A * parts, B];  output [D, G, A, B].
+/// The innermost axes are dense; every other stride is free.
+class DaForward : public Generator<DaForward> {
+public:
+    Input<Buffer<void, 4>> feature_maps{"feature_maps"};
+    Input<Buffer<int32_t, 2>> map_table{"map_table"};
+    Input<Buffer<void, 4>> sample_locations{"sample_locations"};
+    Input<Buffer<void, 5>> weights{"weights"};
+    Input<int32_t> num_keys{"num_keys"};
+    Input<int32_t> key_step{"key_step"};
+    Input<int32_t> num_cameras{"num_cameras"};
+    Input<int32_t> num_parts{"num_parts"};
+    Input<bool> careful{"careful"};
+    Input<int32_t> anchor_tile{"anchor_tile"};  // anchors per task
+    Input<int32_t> part_tile{"part_tile"};      // anchors' parts per task within
+    Output<Buffer<void, 4>> output{"output"};
+
+    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
+    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
+
+    void configure() {
+        feature_maps.set_type(storage_type);
+        sample_locations.set_type(storage_type);
+        weights.set_type(storage_type);
+        output.set_type(storage_type);
+    }
+
+    void generate() {
+        deformkit::DaForwardInputs in;
+        in.feature_maps = deformkit::widened(feature_maps, get_target());
+        in.map_table = map_table;
+        in.sample_locations = deformkit::widened(sample_locations, get_target());
+        in.weights = deformkit::widened(weights, get_target());
+        in.num_keys = num_keys;
+        in.num_points = sample_locations.dim(1).extent() / num_cameras;
+        in.num_cameras = num_cameras;
+        in.num_scales = weights.dim(1).extent();
+        in.num_parts = num_parts;
+        in.key_step = key_step;
+        in.max_position = feature_maps.dim(2).extent() - 1;
+        in.careful = careful;
+        deformkit::DaForward f(in);
+        output(f.d, f.g, f.a, f.b) = deformkit::round_to_storage(storage_type, f.total(f.d, f.g, f.a, f.b), get_target());
+
+        deformkit::dense_from_zero(feature_maps);
+        deformkit::dense_from_zero(map_table);
+        deformkit::dense_from_zero(sample_locations);
+        deformkit::dense_from_zero(weights);
+        deformkit::dense_from_zero(output);
+        feature_maps.dim(2).set_stride(1);
+        sample_locations.dim(0).set_extent(2);
+        sample_locations.dim(1).set_stride(2);
+        map_table.dim(1).set_extent(deformkit::kLevelRows);
+        const int compute_lanes = lanes * 32 / deformkit::compute_type(storage_type).bits();
+        deformkit::schedule_da_forward_cpu(f, output, {compute_lanes, lanes == 16 ? 16 : 8, anchor_tile, part_tile, careful});
+    }
+};
+
+}  // namespace
+
+HALIDE_REGISTER_GENERATOR(DaForward, da_forward)

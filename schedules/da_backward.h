@@ -1,0 +1,17 @@
+#pragma once
+
+#include "../generators/da_backward.h"
+
+namespace deformkit {
+
+struct DaBackwardCpuKnobs {
+    int lanes;  ///< of the type of arithmetic in a vector register
+    Halide::Expr num_channels, num_groups;
+    Halide::Expr careful;
+};
+
+void schedule_da_backward_samples_cpu(DaBackwardSamples &f, Halide::Func grad_locations, Halide::Func grad_weights,
+                                      const DaBackwardCpuKnobs &knobs);
+void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardCpuKnobs &knobs);
+
+}  // namespace deformkit
