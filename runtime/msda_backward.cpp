@@ -275,9 +275,12 @@ void msda_backward(MsdaBackwardCall call) {
         }
     }
     // Also where nothing is to be done, a type that nothing serves is refused.
-    const char *name = nullptr;
     for (const char *pass : {"msda_backward_samples", "msda_backward_value"}) {
-        name = choose_variant(pass, a.value.dtype).name;
+        choose_variant(pass, a.value.dtype);
+    }
+    const bool samples = call.grad_locations || call.grad_weights;
+    if (!samples && !call.grad_value) {
+        return;
     }
     if (is_trivial(call)) {
         for (const std::optional<Tensor> *gradient : {&call.grad_value, &call.grad_locations, &call.grad_weights}) {
@@ -299,7 +302,6 @@ void msda_backward(MsdaBackwardCall call) {
         }
         groups = plan_slabs(levels, a.P, {a.B, a.M, a.Q, a.samples(), a.K});
     }
-    const bool samples = call.grad_locations || call.grad_weights;
     const Variant &variant = choose_variant(call.grad_value ? "msda_backward_value" : "msda_backward_samples", a.value.dtype);
     const int64_t step = batches_at_once(a, {&call.grad_output});
     for (int64_t first = 0; first < a.B; first += step) {
@@ -315,10 +317,7 @@ void msda_backward(MsdaBackwardCall call) {
             backward_value(a, levels, groups, in, *call.grad_value);
         }
     }
-    if (samples || call.grad_value) {
-        name = variant.name;
-    }
-    set_last_variant(name);
+    set_last_variant(variant.name);
 }
 
 }  // namespace deformkit

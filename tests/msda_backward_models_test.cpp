@@ -1,5 +1,5 @@
-// MSDA backward, every variant on shapes of real models: all queries in float32 for the variant that this machine would choose,
-// some for the others.
+// MSDA backward, every variant on shapes of real models: all queries of one image in float32 for the variant that this machine
+// would choose, some for the others.
 #include "msda_backward_case.h"
 
 namespace deformkit::testing {
@@ -17,7 +17,7 @@ bool is_best(const Variant &variant) {
 
 void check(const MsdaWorkload &workload, const Variant &variant, Type type) {
     MsdaBackwardCase c = make_backward_case(workload, type);
-    if (!is_best(variant) || variant.type() != Type::kF32) {
+    if (!is_best(variant) || variant.type() != Type::kF32 || c.B * c.Q > 25000) {
         c = take_queries(c, 61);
     }
     MsdaBackwardLayout layout;

@@ -32,7 +32,7 @@ struct Axis {
         // Rounded are the extent and its product, the subtraction of 0.5, the subtraction of the cell.
         error = rounding * (2 * std::fabs(scaled) + std::fabs(position) + 1);
         inside = -1 < position && position < extent;
-        near = -1 - error < position && position < extent + error;
+        near = std::isfinite(error) && -1 - error < position && position < extent + error;
         if (near) {
             cell = static_cast<int64_t>(std::floor(position));
             first = static_cast<int64_t>(std::floor(position - error));
