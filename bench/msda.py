@@ -65,8 +65,8 @@ def _peer_calls(problem, notice, make_call, copies):
 
 
 def _rounding_of_samples(problem, terms):
-    """Relative: locations round by up to an epsilon of the map's size in cells, and a cell's worth of location changes a sample by
-    up to twice the largest value; a sum adds its own roundings."""
+    """Relative: locations round by up to an epsilon of the map's size in cells, and a cell's worth of location changes a sample
+    by up to twice the largest value; a sum adds its own roundings."""
     return float(np.finfo(np.float32).eps) * (4 * int(problem["spatial_shapes"].max()) + terms)
 
 

@@ -1,5 +1,5 @@
-"""What PyTorch users would otherwise run on a CPU, as far as it is the same for all operators. PyTorch is optional: without it there
-are no peers."""
+"""What PyTorch users would otherwise run on a CPU, as far as it is the same for all operators. PyTorch is optional: without it
+there are no peers."""
 
 try:
     import torch

@@ -65,8 +65,8 @@ def _calls(result, of_pass):
         aligned, unaligned = (found.get(f"{chosen}/{workload}{suffix}/threads:{threads}") for suffix in ("", "/unaligned"))
         if aligned and unaligned:
             text.append(
-                f"{workload} with its feature maps on 16 instead of 64 bytes, {target_of(chosen)}, threads {threads}: "
-                f"{_milliseconds(unaligned['real_time'])} ms instead of {_milliseconds(aligned['real_time'])} ms (operator_bench)"
+                f"{workload}, feature maps on 16 instead of 64 bytes, {target_of(chosen)}, threads {threads}: "
+                f"{_milliseconds(unaligned['real_time'])} instead of {_milliseconds(aligned['real_time'])} ms (operator_bench)"
             )
     return text + [""] if text else []
 
@@ -76,7 +76,7 @@ def _marked(row):
 
 
 def _types_table(of_pass):
-    """The chosen variant for each storage type, and float32's time divided by its own, taken in turns."""
+    """The library's choice for each storage type, and float32's time divided by its own, taken in turns."""
     rows = [row for row in of_pass["rows"] if len(row["types"]) > 1]
     types = list(dict.fromkeys(t for row in rows for t in row["types"] if t != "f32"))
     if not rows:
@@ -128,11 +128,12 @@ def _comparison(of_pass):
             cells += [_ratio(times[peer] / time if time and peer in times else None) for peer in peers[:1]]
             if ratio.get(name, 1) < 0.95:
                 slower.append(
-                    f"{row['workload']}, threads {row['threads']}: {target_of(name)} is {1 / ratio[name]:.2f}x faster than the "
-                    "library's choice"
+                    f"{row['workload']}, threads {row['threads']}: {target_of(name)} is {1 / ratio[name]:.2f}x faster than "
+                    "the library's choice"
                 )
         lines.append(cells)
-    return [f"{of_pass['title']}, float32 (vs: the other's time / deformkit's)", "", *_layout(header, lines), "", *slower, *([""] if slower else [])]
+    title = f"{of_pass['title']}, float32 (vs: the other's time / deformkit's)"
+    return [title, "", *_layout(header, lines), "", *slower, *([""] if slower else [])]
 
 
 def machine_line(result):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times every pass of every operator on the model workloads: every variant of deformkit, the storage types, and what users would
-otherwise run.
+"""Times every pass of every operator on the model workloads: every variant of deformkit, the storage types, and what users
+would otherwise run.
 
-All competitors read the same numbers and take turns within each round; the best call of all rounds counts. A competitor is timed
-only after its result has been found to agree with the others'. See README.md in this folder.
+All competitors read the same numbers and take turns within each round; the best call of all rounds counts. A competitor is
+timed only after its result has been found to agree with the others'. See README.md in this folder.
 """
 
 import argparse
@@ -96,8 +96,8 @@ def chosen_competitor(deformkit, problem):
 
 
 def check_agreement(competitors, reference, problem):
-    """Every competitor against `reference`; the end if one is wrong, or if there is nothing to be wrong about. Returns the largest
-    differences, in units of what rounding accounts for."""
+    """Every competitor against `reference`; the end if one is wrong, or if there is nothing to be wrong about. Returns the
+    largest differences, in units of what rounding accounts for."""
     where = f"{problem.pass_.name}/{problem.workload.name}"
     tolerances = DESCRIPTIONS[problem.pass_.name].tolerances(problem)
     reference.prepare()
@@ -134,8 +134,8 @@ def check_type(competitor, problem, deformkit, bench_library):
         worst = float((np.abs(problem.type.decode(array) - expected[name]) / allowed).max())
         if not worst <= 1:
             sys.exit(
-                f"{problem.pass_.name}/{problem.workload.name}: {name} of {competitor.name} differs from float32's by {worst:.3g} "
-                "times what rounding accounts for"
+                f"{problem.pass_.name}/{problem.workload.name}: {name} of {competitor.name} differs from float32's by "
+                f"{worst:.3g} times what rounding accounts for"
             )
 
 
