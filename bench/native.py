@@ -138,12 +138,25 @@ class Problem:
     """The tensors of a workload in a storage type: arrays by the arguments' names, the same memory for all competitors."""
 
     def __init__(self, bench_library, pass_, workload, storage_type="f32"):
-        self.pass_, self.workload, self.type = pass_, workload, STORAGE_TYPES[storage_type]
+        self._allocate(pass_, workload, STORAGE_TYPES[storage_type])
+        bench_library.fill(self)
+
+    def _allocate(self, pass_, workload, storage_type):
+        self.pass_, self.workload, self.type = pass_, workload, storage_type
         self.arrays = {
             a.name: aligned_empty(a.shape, np.int64 if a.kind == "index" else self.type.dtype) for a in workload.arguments
         }
         self.forget_outputs()
-        bench_library.fill(self)
+
+    def in_float32(self):
+        """A copy: what the inputs are after rounding to this type."""
+        copy = object.__new__(Problem)
+        copy._allocate(self.pass_, self.workload, STORAGE_TYPES["f32"])
+        for name in self._names("input"):
+            np.copyto(copy[name], self.type.decode(self[name]), casting="same_kind")
+        for name in self._names("index"):
+            np.copyto(copy[name], self[name])
+        return copy
 
     def __getitem__(self, name):
         return self.arrays[name]
@@ -180,13 +193,6 @@ class Problem:
         """NaN in every type: what a competitor leaves unwritten shows."""
         for array in self.outputs.values():
             array.view(np.uint8).fill(0xFF)
-
-    def take_inputs_of(self, other):
-        """What `other` holds after rounding to its type, in this problem's wider or equal one."""
-        for a in self.workload.arguments:
-            if a.kind != "output":
-                values = other[a.name] if a.kind == "index" else other.type.decode(other[a.name])
-                np.copyto(self.arrays[a.name], values, casting="same_kind")
 
 
 class Deformkit:

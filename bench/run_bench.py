@@ -121,10 +121,9 @@ def check_agreement(competitors, reference, problem):
     return {"reference": reference.name, "differences_in_tolerances": differences}
 
 
-def check_type(competitor, problem, deformkit, bench_library):
+def check_type(competitor, problem, deformkit):
     """A storage type against float32 on the very same numbers: what remains is rounding, and that of the result."""
-    rounded = native.Problem(bench_library, problem.pass_, problem.workload)
-    rounded.take_inputs_of(problem)
+    rounded = problem.in_float32()
     tolerances = DESCRIPTIONS[problem.pass_.name].tolerances(rounded)
     deformkit.set_target(None)
     expected = deformkit.call(rounded)()
@@ -163,51 +162,61 @@ def measure(competitors, rounds, slot_seconds):
     gc.enable()
 
 
+def bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice):
+    """What a number of threads makes of a workload. Local to it: graphs of autograd take gigabytes."""
+    problem = problems["f32"]
+    pass_, workload = problem.pass_, problem.workload
+    deformkit.set_num_threads(threads)
+    peers.set_num_threads(threads)
+    chosen = chosen_competitor(deformkit, problem)
+    competitors, agreement = [chosen], None
+    if compared:
+        competitors = variant_competitors(deformkit, problem, notice)
+        if workload.hand_written:
+            competitors.append(Competitor("hand_avx512", bench_library.hand(problem, threads)))
+        of_peers = DESCRIPTIONS[pass_.name].peer_calls(problem, notice)
+        competitors += [Competitor(name, call) for name, call in of_peers.items()]
+        # Without PyTorch the variants can at least contradict each other.
+        by_name = {competitor.name: competitor for competitor in competitors}
+        reference = by_name[next(iter(of_peers), competitors[-1].name)]
+        agreement = check_agreement(competitors, reference, problem)
+    names = {"f32": chosen.name}
+    for storage, other in problems.items():
+        if storage == "f32":
+            continue
+        competitor = chosen_competitor(deformkit, other)
+        names[storage] = competitor.name
+        if storage not in checked:
+            check_type(competitor, other, deformkit)
+            checked.add(storage)
+        competitors.append(competitor)
+    idleness = Idleness()
+    measure(competitors, arguments.rounds, arguments.slot_seconds)
+    return {
+        "workload": workload.name,
+        "threads": threads,
+        "shapes": {a.name: a.shape for a in workload.arguments},
+        "levels": problem["spatial_shapes"].tolist(),
+        "bytes": problem.bytes,
+        "samples": workload.samples,
+        "chosen": chosen.name,
+        "compared": compared,
+        "types": names,
+        "cores_taken_by_others": idleness.cores_taken_by_others(),
+        "milliseconds": {c.name: c.best * 1e3 for c in competitors},
+        "round_milliseconds": {c.name: [s * 1e3 for s in c.round_seconds] for c in competitors},
+        "agreement": agreement,
+    }
+
+
 def bench_workload(pass_, workload, types, arguments, deformkit, bench_library, notice):
     """One row for each number of threads. Without f32 among the types, float32 is there to compare with, and nothing else."""
-    problem = native.Problem(bench_library, pass_, workload)
-    problems = {name: native.Problem(bench_library, pass_, workload, name) for name in types if name != "f32"}
-    checked = set()
-    for threads in arguments.threads:
-        deformkit.set_num_threads(threads)
-        peers.set_num_threads(threads)
-        chosen = chosen_competitor(deformkit, problem)
-        competitors, agreement = [chosen], None
-        if "f32" in types:
-            competitors = variant_competitors(deformkit, problem, notice)
-            if workload.hand_written:
-                competitors.append(Competitor("hand_avx512", bench_library.hand(problem, threads)))
-            of_peers = DESCRIPTIONS[pass_.name].peer_calls(problem, notice)
-            competitors += [Competitor(name, call) for name, call in of_peers.items()]
-            # Without PyTorch the variants can at least contradict each other.
-            by_name = {competitor.name: competitor for competitor in competitors}
-            reference = by_name[next(iter(of_peers), competitors[-1].name)]
-            agreement = check_agreement(competitors, reference, problem)
-        names = {"f32": chosen.name}
-        for storage, other in problems.items():
-            competitor = chosen_competitor(deformkit, other)
-            names[storage] = competitor.name
-            if storage not in checked:
-                check_type(competitor, other, deformkit, bench_library)
-                checked.add(storage)
-            competitors.append(competitor)
-        idleness = Idleness()
-        measure(competitors, arguments.rounds, arguments.slot_seconds)
-        yield {
-            "workload": workload.name,
-            "threads": threads,
-            "shapes": {a.name: a.shape for a in workload.arguments},
-            "levels": problem["spatial_shapes"].tolist(),
-            "bytes": problem.bytes,
-            "samples": workload.samples,
-            "chosen": chosen.name,
-            "compared": "f32" in types,
-            "types": names,
-            "cores_taken_by_others": idleness.cores_taken_by_others(),
-            "milliseconds": {c.name: c.best * 1e3 for c in competitors},
-            "round_milliseconds": {c.name: [s * 1e3 for s in c.round_seconds] for c in competitors},
-            "agreement": agreement,
-        }
+    problems = {name: native.Problem(bench_library, pass_, workload, name) for name in dict.fromkeys(["f32", *types])}
+    compared, checked = "f32" in types, set()
+    return [
+        bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice)
+        for threads in arguments.threads
+    ]
 
 
 def select(bench_library, pattern):
