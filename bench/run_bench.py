@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -213,10 +214,8 @@ def bench_workload(pass_, workload, types, arguments, deformkit, bench_library, 
     """One row for each number of threads. Without f32 among the types, float32 is there to compare with, and nothing else."""
     problems = {name: native.Problem(bench_library, pass_, workload, name) for name in dict.fromkeys(["f32", *types])}
     compared, checked = "f32" in types, set()
-    return [
-        bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice)
-        for threads in arguments.threads
-    ]
+    for threads in arguments.threads:
+        yield bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice)
 
 
 def select(bench_library, pattern):
@@ -319,8 +318,9 @@ def main():
     elif "torch-ms-deform-attn" not in versions:
         notice("torch-ms-deform-attn is not installed: it is left out")
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
-    passes = {}
+    passes, stopped = {}, False
     for number, (pass_, workload, types) in enumerate(selected, 1):
         print(f"[{number}/{len(selected)}] {pass_.name}/{workload.name}: {' '.join(types)}", file=sys.stderr, flush=True)
         of_pass = passes.setdefault(
@@ -334,10 +334,18 @@ def main():
                 "rows": [],
             },
         )
-        rows = bench_workload(pass_, workload, types, arguments, deformkit, bench_library, notice)
-        of_pass["rows"] += [{**row, "ratios": report.ratios(row)} for row in rows]
         if workload.index == 0 and "f32" in types:
             of_pass["unaligned"] = workload.name
+        try:
+            for row in bench_workload(pass_, workload, types, arguments, deformkit, bench_library, notice):
+                of_pass["rows"].append({**row, "ratios": report.ratios(row)})
+        except KeyboardInterrupt:
+            notice(f"stopped during {pass_.name}/{workload.name}: what was to come is left out")
+            stopped = True
+            break
+    passes = {name: p for name, p in passes.items() if p["rows"]}
+    if not passes:
+        sys.exit(1)
 
     result = {
         "machine": {"cpu": cpu_model(), "cores": len(os.sched_getaffinity(0))},
@@ -352,10 +360,13 @@ def main():
     }
     compared = [p for p in passes.values() if any(row["compared"] for row in p["rows"])]
     binary = arguments.build_dir / "bench/operator_bench"
-    if compared and binary.exists():
+    if compared and binary.exists() and not stopped:
         print("[operator_bench]", file=sys.stderr, flush=True)
         pattern = google_benchmark_pattern(compared)
-        result["google_benchmark"] = google_benchmark(binary, arguments.threads, pattern, arguments.quick)
+        try:
+            result["google_benchmark"] = google_benchmark(binary, arguments.threads, pattern, arguments.quick)
+        except KeyboardInterrupt:
+            notice("stopped during operator_bench: it is left out")
     result["seconds"] = time.monotonic() - started
 
     print(report.text(result))
