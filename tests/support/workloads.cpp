@@ -317,6 +317,8 @@ MsdaInputs make_gka_inputs(const MsdaWorkload &workload, uint32_t seed) {
         inputs.sampling_locations[i] = inputs.sampling_locations[i] * (extent + 2) - 1;
     }
     return inputs;
+}
+
 std::vector<float> uniform_numbers(int64_t count, uint32_t seed) {
     Random random(seed);
     std::vector<float> numbers(count);
