@@ -320,4 +320,13 @@ MsdaInputs make_gka_inputs(const MsdaWorkload &workload, uint32_t seed) {
     return inputs;
 }
 
+std::vector<float> uniform_numbers(int64_t count, uint32_t seed) {
+    Random random(seed);
+    std::vector<float> numbers(count);
+    for (float &number : numbers) {
+        number = 2 * random.uniform() - 1;
+    }
+    return numbers;
+}
+
 }  // namespace deformkit::testing
