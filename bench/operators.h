@@ -71,6 +71,10 @@ constexpr uint32_t kInputSeed = 1;
 
 Pass msda_forward();
 Pass msda_backward();
+Pass da_forward();
+Pass da_backward();
+Pass gka_forward();
+Pass gka_backward();
 
 /// All of them.
 const std::vector<Pass> &passes();

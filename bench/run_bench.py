@@ -197,7 +197,6 @@ def bench_row(problems, compared, checked, threads, arguments, deformkit, bench_
         "workload": workload.name,
         "threads": threads,
         "shapes": {a.name: a.shape for a in workload.arguments},
-        "levels": problem["spatial_shapes"].tolist(),
         "bytes": problem.bytes,
         "samples": workload.samples,
         "chosen": chosen.name,
