@@ -1,79 +1,79 @@
-// What run_bench.py needs from C++, so that nothing is typed twice: the tables, the inputs, and the hand-written kernel.
-#include <algorithm>
-#include <cstdint>
+// What run_bench.py needs from C++, so that nothing is typed twice: the tables, the inputs, and the hand-written kernels.
 #include <sstream>
 #include <string>
 
-#include "hand.h"
+#include "operators.h"
 #include "problem.h"
 #include "variants.h"
-#include "workloads.h"
 
 #define BENCH_API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
 using namespace deformkit::bench;
-using deformkit::testing::Level;
-using deformkit::testing::MsdaInputs;
-using deformkit::testing::MsdaWorkload;
 
-const MsdaWorkload &workload_at(int index) {
-    return deformkit::testing::msda_model_workloads().at(static_cast<size_t>(index));
+/// JSON of names and numbers, no more: none of these names has a character that would need escaping.
+std::string quoted(const std::string &text) {
+    return '"' + text + '"';
 }
 
-std::string tables() {
-    std::ostringstream json;
-    json << "{\"variants\": [";
-    const char *comma = "";
-    for (const Variant &v : variants_of("msda", "forward", "f32")) {
-        json << comma << "{\"name\": \"" << v.name() << "\", \"target\": \"" << v.target
-             << "\", \"on_device\": " << (v.on_device() ? "true" : "false") << "}";
-        comma = ", ";
+template <typename Range, typename Text>
+std::string list_of(const Range &range, const Text &text) {
+    std::string list = "[";
+    for (const auto &item : range) {
+        list += (list.size() > 1 ? ", " : "") + text(item);
     }
-    json << "], \"workloads\": [";
-    comma = "";
-    for (const MsdaWorkload &w : deformkit::testing::msda_model_workloads()) {
-        json << comma << "{\"name\": \"" << w.name << "\", \"batch\": " << w.batch << ", \"queries\": " << w.queries
-             << ", \"heads\": " << w.heads << ", \"channels\": " << w.channels << ", \"keys\": " << w.keys()
-             << ", \"points\": " << w.points << ", \"hand_written\": " << (hand_msda_supports(w) ? "true" : "false")
-             << ", \"levels\": [";
-        const char *between = "";
-        for (const Level &level : w.levels) {
-            json << between << "[" << level.height << ", " << level.width << "]";
-            between = ", ";
+    return list + "]";
+}
+
+std::string json_of(const Variant &v) {
+    return "{\"name\": " + quoted(v.name()) + ", \"type\": " + quoted(v.type) + ", \"target\": " + quoted(v.target) +
+           ", \"on_device\": " + (v.on_device() ? "true" : "false") + "}";
+}
+
+std::string json_of(const Argument &a) {
+    static const char *const kinds[] = {"input", "index", "output"};
+    return "{\"name\": " + quoted(a.name) + ", \"kind\": " + quoted(kinds[a.kind]) +
+           ", \"shape\": " + list_of(a.shape, [](int64_t n) { return std::to_string(n); }) + "}";
+}
+
+std::string json_of(const Workload &w) {
+    return "{\"name\": " + quoted(w.name) + ", \"samples\": " + std::to_string(w.samples) +
+           ", \"hand_written\": " + (w.hand ? "true" : "false") +
+           ", \"arguments\": " + list_of(w.arguments, [](const Argument &a) { return json_of(a); }) + "}";
+}
+
+std::string json_of(const Pass &pass) {
+    std::vector<Variant> variants;
+    for (const char *type : kStorageTypes) {
+        for (const Variant &v : variants_of(pass.op, pass.variant_of, type)) {
+            variants.push_back(v);
         }
-        json << "]}";
-        comma = ", ";
     }
-    json << "]}";
-    return json.str();
+    return "{\"name\": " + quoted(pass.op + "_" + pass.name) + ", \"title\": " + quoted(pass.title) +
+           ", \"function\": " + quoted(pass.function) +
+           ", \"variants\": " + list_of(variants, [](const Variant &v) { return json_of(v); }) +
+           ", \"workloads\": " + list_of(pass.workloads, [](const Workload &w) { return json_of(w); }) + "}";
+}
+
+const Workload &workload_at(int pass, int workload) {
+    return passes().at(static_cast<size_t>(pass)).workloads.at(static_cast<size_t>(workload));
 }
 
 }  // namespace
 
-/// JSON: the variants of MSDA forward, best first, and the model workloads. `hand_written`: this machine has that kernel for
-/// it.
+/// JSON: all passes, with their variants (best first for each type) and workloads.
 BENCH_API const char *deformkit_bench_tables() {
-    static const std::string json = tables();
+    static const std::string json = list_of(passes(), [](const Pass &pass) { return json_of(pass); });
     return json.c_str();
 }
 
-/// Fills the inputs of a workload of the table (dense, as the public header describes them; indices int64).
-BENCH_API void deformkit_bench_fill(int workload, float *value, int64_t *spatial_shapes, int64_t *level_start_index,
-                                    float *sampling_locations, float *attention_weights) {
-    const MsdaInputs inputs = deformkit::testing::make_msda_inputs(workload_at(workload), kInputSeed);
-    std::copy(inputs.value.begin(), inputs.value.end(), value);
-    std::copy(inputs.spatial_shapes.begin(), inputs.spatial_shapes.end(), spatial_shapes);
-    std::copy(inputs.level_start_index.begin(), inputs.level_start_index.end(), level_start_index);
-    std::copy(inputs.sampling_locations.begin(), inputs.sampling_locations.end(), sampling_locations);
-    std::copy(inputs.attention_weights.begin(), inputs.attention_weights.end(), attention_weights);
+/// Writes the inputs of a workload, dense, in a storage type by its name; one pointer for each argument.
+BENCH_API void deformkit_bench_fill(int pass, int workload, const char *type, void *const *data) {
+    fill(workload_at(pass, workload), deformkit::testing::type_named(type), data);
 }
 
 /// The hand-written kernel; only where the table says so.
-BENCH_API void deformkit_bench_hand_msda(int workload, const float *value, const int64_t *spatial_shapes,
-                                         const int64_t *level_start_index, const float *sampling_locations,
-                                         const float *attention_weights, float *output, int num_threads) {
-    hand_msda_forward(workload_at(workload), value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
-                      output, num_threads);
+BENCH_API void deformkit_bench_hand(int pass, int workload, void *const *data, int num_threads) {
+    workload_at(pass, workload).hand(data, num_threads);
 }

@@ -1,4 +1,7 @@
-"""ctypes on libdeformkit.so and libdeformkit_bench.so: what run_bench.py times, and the tables that it works through."""
+"""ctypes on libdeformkit.so and libdeformkit_bench.so: what run_bench.py times, and the tables that it works through.
+
+Nothing here knows of an operator: what a pass is called with is in the tables (operators.h).
+"""
 
 import ctypes
 import json
@@ -26,10 +29,37 @@ class _DLTensor(ctypes.Structure):
 
 
 _CPU = 1
-_DTYPE_CODES = {"i": 0, "f": 2}
+_INT, _FLOAT, _BFLOAT = 0, 2, 4
 
 
-def _dl_tensor(array):
+@dataclass(frozen=True)
+class StorageType:
+    """NumPy has no bfloat16: its bits are held as uint16."""
+
+    name: str
+    dtype: np.dtype
+    dlpack_code: int
+    epsilon: float  # from 1 to the next number
+
+    def decode(self, array):
+        """In float32, or in float64 for float64."""
+        if self.dlpack_code == _BFLOAT:
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        return array if array.dtype.itemsize >= 4 else array.astype(np.float32)
+
+
+STORAGE_TYPES = {
+    t.name: t
+    for t in (
+        StorageType("f32", np.dtype(np.float32), _FLOAT, 2.0**-23),
+        StorageType("f16", np.dtype(np.float16), _FLOAT, 2.0**-10),
+        StorageType("bf16", np.dtype(np.uint16), _BFLOAT, 2.0**-7),
+        StorageType("f64", np.dtype(np.float64), _FLOAT, 2.0**-52),
+    )
+}
+
+
+def _dl_tensor(array, dlpack_code):
     """A dense view; the array and the shape must outlive it, so it holds both."""
     assert array.flags.c_contiguous
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
@@ -37,7 +67,7 @@ def _dl_tensor(array):
         data=array.ctypes.data,
         device_type=_CPU,
         ndim=array.ndim,
-        dtype_code=_DTYPE_CODES[array.dtype.kind],
+        dtype_code=dlpack_code,
         dtype_bits=array.dtype.itemsize * 8,
         dtype_lanes=1,
         shape=ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)),
@@ -56,70 +86,113 @@ def aligned_empty(shape, dtype):
 
 
 @dataclass(frozen=True)
+class Argument:
+    name: str
+    kind: str  # "input", "index" or "output"
+    shape: tuple
+
+
+@dataclass(frozen=True)
 class Workload:
     index: int
     name: str
-    batch: int
-    queries: int
-    heads: int
-    channels: int
-    keys: int
-    points: int
-    levels: tuple
+    samples: int
     hand_written: bool
-
-    @property
-    def samples(self):
-        return self.batch * self.queries * self.heads * len(self.levels) * self.points
+    arguments: tuple
 
 
 @dataclass(frozen=True)
 class Variant:
     name: str
+    type: str
     target: str
     on_device: bool
 
 
-class Problem:
-    """The tensors of a workload, the same memory for all competitors."""
+@dataclass(frozen=True)
+class Pass:
+    index: int
+    name: str  # such as "msda_forward"
+    title: str
+    function: str
+    variants: tuple
+    workloads: tuple
 
-    def __init__(self, bench_library, w):
-        levels = len(w.levels)
-        self.workload = w
-        self.value = aligned_empty((w.batch, w.keys, w.heads, w.channels), np.float32)
-        self.spatial_shapes = aligned_empty((levels, 2), np.int64)
-        self.level_start_index = aligned_empty((levels,), np.int64)
-        self.sampling_locations = aligned_empty((w.batch, w.queries, w.heads, levels, w.points, 2), np.float32)
-        self.attention_weights = aligned_empty((w.batch, w.queries, w.heads, levels, w.points), np.float32)
-        self.output = aligned_empty((w.batch, w.queries, w.heads * w.channels), np.float32)
-        bench_library.fill(w, self.inputs)
+
+def _pass_of(index, row):
+    workloads = []
+    for i, w in enumerate(row["workloads"]):
+        arguments = tuple(Argument(**{**a, "shape": tuple(a["shape"])}) for a in w["arguments"])
+        workloads.append(Workload(**{**w, "index": i, "arguments": arguments}))
+    return Pass(
+        **{
+            **row,
+            "index": index,
+            "variants": tuple(Variant(**v) for v in row["variants"]),
+            "workloads": tuple(workloads),
+        }
+    )
+
+
+class Problem:
+    """The tensors of a workload in a storage type: arrays by the arguments' names, the same memory for all competitors."""
+
+    def __init__(self, bench_library, pass_, workload, storage_type="f32"):
+        self._allocate(pass_, workload, STORAGE_TYPES[storage_type])
+        bench_library.fill(self)
+
+    def _allocate(self, pass_, workload, storage_type):
+        self.pass_, self.workload, self.type = pass_, workload, storage_type
+        self.arrays = {
+            a.name: aligned_empty(a.shape, np.int64 if a.kind == "index" else self.type.dtype) for a in workload.arguments
+        }
+        self.forget_outputs()
+
+    def in_float32(self):
+        """A copy: what the inputs are after rounding to this type."""
+        copy = object.__new__(Problem)
+        copy._allocate(self.pass_, self.workload, STORAGE_TYPES["f32"])
+        for name in self._names("input"):
+            np.copyto(copy[name], self.type.decode(self[name]), casting="same_kind")
+        for name in self._names("index"):
+            np.copyto(copy[name], self[name])
+        return copy
+
+    def __getitem__(self, name):
+        return self.arrays[name]
+
+    def _names(self, *kinds):
+        return [a.name for a in self.workload.arguments if a.kind in kinds]
 
     @property
     def inputs(self):
-        return (
-            self.value,
-            self.spatial_shapes,
-            self.level_start_index,
-            self.sampling_locations,
-            self.attention_weights,
-        )
+        return [self.arrays[name] for name in self._names("input", "index")]
+
+    @property
+    def outputs(self):
+        return {name: self.arrays[name] for name in self._names("output")}
+
+    @property
+    def pointers(self):
+        return [array.ctypes.data for array in self.arrays.values()]
+
+    @property
+    def dl_tensors(self):
+        kinds = {a.name: a.kind for a in self.workload.arguments}
+        return [
+            _dl_tensor(array, _INT if kinds[name] == "index" else self.type.dlpack_code)
+            for name, array in self.arrays.items()
+        ]
 
     @property
     def bytes(self):
-        """Five inputs and the output, each once."""
-        return sum(array.nbytes for array in (*self.inputs, self.output))
+        """Of all arguments, each once."""
+        return sum(array.nbytes for array in self.arrays.values())
 
-    def tolerance(self):
-        """What rounding may do to an output.
-
-        Locations round by up to an epsilon of the map's size in cells, and a cell's worth of location changes a sample by up to
-        twice the largest value; the sum over the samples adds its own roundings.
-        """
-        epsilon = float(np.finfo(np.float32).eps)
-        cells = max(max(level) for level in self.workload.levels)
-        terms = self.attention_weights.shape[-2] * self.attention_weights.shape[-1]
-        weights = float(np.abs(self.attention_weights).sum(axis=(-2, -1)).max())
-        return epsilon * (4 * cells + terms) * float(np.abs(self.value).max()) * weights
+    def forget_outputs(self):
+        """NaN in every type: what a competitor leaves unwritten shows."""
+        for array in self.outputs.values():
+            array.view(np.uint8).fill(0xFF)
 
 
 class Deformkit:
@@ -128,7 +201,6 @@ class Deformkit:
         for name in ("last_error", "version", "last_variant"):
             getattr(self._library, f"deformkit_{name}").restype = ctypes.c_char_p
         self._library.deformkit_set_target.argtypes = [ctypes.c_char_p]
-        self._library.deformkit_msda_forward.argtypes = [ctypes.POINTER(_DLTensor)] * 6
 
     def version(self):
         return self._library.deformkit_version().decode()
@@ -146,16 +218,16 @@ class Deformkit:
     def set_num_threads(self, count):
         self._check(self._library.deformkit_set_num_threads(count))
 
-    def msda_forward(self, problem):
+    def call(self, problem):
         """The call with everything but the C function's own work done beforehand; raises RuntimeError."""
-        function = self._library.deformkit_msda_forward
-        tensors = [_dl_tensor(array) for array in (*problem.inputs, problem.output)]
+        function = getattr(self._library, problem.pass_.function)
+        tensors = problem.dl_tensors
         references = [ctypes.byref(tensor) for tensor in tensors]
 
         def call(keep_alive=tensors):
             if function(*references):
                 raise RuntimeError(self.last_error())
-            return problem.output
+            return problem.outputs
 
         return call
 
@@ -169,27 +241,26 @@ class BenchLibrary:
         self._library = ctypes.CDLL(str(path))
         self._library.deformkit_bench_tables.restype = ctypes.c_char_p
         self._library.deformkit_bench_fill.restype = None
-        self._library.deformkit_bench_fill.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 5
-        self._library.deformkit_bench_hand_msda.restype = None
-        self._library.deformkit_bench_hand_msda.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 6 + [ctypes.c_int]
+        self._library.deformkit_bench_hand.restype = None
+        self.passes = [_pass_of(i, row) for i, row in enumerate(json.loads(self._library.deformkit_bench_tables()))]
 
-        tables = json.loads(self._library.deformkit_bench_tables())
-        self.variants = [Variant(**row) for row in tables["variants"]]
-        self.workloads = [
-            Workload(index=i, **{**row, "levels": tuple(tuple(level) for level in row["levels"])})
-            for i, row in enumerate(tables["workloads"])
-        ]
+    @staticmethod
+    def _place(problem):
+        """The arguments that say which workload, and where its arrays are."""
+        pointers = problem.pointers
+        return problem.pass_.index, problem.workload.index, (ctypes.c_void_p * len(pointers))(*pointers)
 
-    def fill(self, workload, inputs):
-        self._library.deformkit_bench_fill(workload.index, *(array.ctypes.data for array in inputs))
+    def fill(self, problem):
+        pass_, workload, pointers = self._place(problem)
+        self._library.deformkit_bench_fill(pass_, workload, problem.type.name.encode(), pointers)
 
-    def hand_msda(self, problem, threads):
-        function = self._library.deformkit_bench_hand_msda
-        pointers = [array.ctypes.data for array in (*problem.inputs, problem.output)]
+    def hand(self, problem, threads):
+        function = self._library.deformkit_bench_hand
+        place = self._place(problem)
 
         def call():
-            function(problem.workload.index, *pointers, threads)
-            return problem.output
+            function(*place, threads)
+            return problem.outputs
 
         return call
 

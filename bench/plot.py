@@ -1,4 +1,4 @@
-"""The plot that run_bench.py writes: times faster than PyTorch's grid_sample, or samples per second without PyTorch."""
+"""The plots that run_bench.py writes: times faster than the first peer, or samples per second without peers."""
 
 import math
 
@@ -12,18 +12,17 @@ import report
 
 INK, MUTED = "#1f2430", "#6b7280"
 OURS = ["#0b5fa5", "#4f9bd9", "#a8d0f0"]  # best variant first
-PEERS = {report.HAND: ("hand-written AVX-512", "#f2a33a"), report.PEER: ("torch-ms-deform-attn", "#9aa0aa")}
+PEERS = ["#9aa0aa", "#f2a33a"]
 BAR = 0.8
 
 
-def _series(variants, rows):
+def _series(of_pass, rows, peers):
     """(competitor, label, colour), in the order of the bars; only what some row has."""
-    times = [row["milliseconds"] for row in rows]
-    variants = [name for name in variants if any(name in t for t in times)]
+    found = [(name, f"deformkit {report.target_of(name)}") for name in of_pass["variants"]], list(peers.items())
     series = []
-    for i, name in enumerate(variants):
-        series.append((name, f"deformkit {report.target_of(name)}", OURS[min(i, len(OURS) - 1)]))
-    series += [(name, label, colour) for name, (label, colour) in PEERS.items() if any(name in t for t in times)]
+    for names, colours in zip(found, (OURS, PEERS)):
+        there = [(name, label) for name, label in names if any(name in row["milliseconds"] for row in rows)]
+        series += [(name, label, colours[min(i, len(colours) - 1)]) for i, (name, label) in enumerate(there)]
     return series
 
 
@@ -60,23 +59,25 @@ def _panel(axes, rows, series, value_of, number):
     axes.grid(axis="x", color="#e5e7eb", linewidth=0.8, zorder=0)
 
 
-def write(result, path):
-    rows = [row for row in result["rows"] if report.GRID_SAMPLE in row["milliseconds"]]
+def write(result, of_pass, path):
+    baseline, *others = of_pass["peers"]
+    compared = [row for row in of_pass["rows"] if row["compared"]]
+    rows = [row for row in compared if baseline in row["milliseconds"]]
     relative = bool(rows)
-    rows = rows or result["rows"]
-    series = _series(result["variants"], rows)
+    rows = rows or compared
+    series = _series(of_pass, rows, {name: of_pass["peers"][name] for name in (others if relative else of_pass["peers"])})
     threads_list = sorted({row["threads"] for row in rows})
     if relative:
-        headline = "MSDA forward, float32: times faster than PyTorch's grid_sample version"
+        headline = f"{of_pass['title']}, float32: times faster than {of_pass['peers'][baseline]}"
 
         def value_of(row, name):
             time = row["milliseconds"].get(name)
-            return None if time is None else row["milliseconds"][report.GRID_SAMPLE] / time
+            return None if time is None else row["milliseconds"][baseline] / time
 
         def number(value):
             return f"{value:.1f}" if value < 10 else f"{value:.0f}"
     else:
-        headline = "MSDA forward, float32: million bilinear samples per second"
+        headline = f"{of_pass['title']}, float32: million samples per second"
 
         def value_of(row, name):
             return report.megasamples_per_second(row, name) if name in row["milliseconds"] else None
@@ -103,10 +104,7 @@ def write(result, path):
         axes.set_title(f"{threads} thread" + ("s" if threads > 1 else ""), fontsize=10, color=INK, loc="left")
 
     inch = 1 / tall
-    machine, versions = result["machine"], result["versions"]
-    subtitle = ", ".join(
-        [machine["cpu"], f"{machine['cores']} cores", *(f"{n} {v}" for n, v in versions.items()), result["date"][:10]]
-    )
+    subtitle = report.machine_line(result)
     figure.subplots_adjust(left=0.155, right=0.985, top=1 - 1.15 * inch, bottom=0.32 * inch, wspace=0.06)
     figure.text(0.012, 1 - 0.24 * inch, headline, fontsize=13, fontweight="bold", color=INK, va="center")
     if any(report.busy(row) for row in rows):

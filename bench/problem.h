@@ -8,10 +8,16 @@
 #include <memory>
 #include <vector>
 
+#include "operators.h"
 #include "types.h"
-#include "workloads.h"
 
 namespace deformkit::bench {
+
+/// Bytes of an argument's elements.
+int64_t bytes_of(const Argument &argument, testing::Type type);
+
+/// Writes the inputs of a workload, dense; `data`: one pointer for each argument.
+void fill(const Workload &workload, testing::Type type, void *const *data);
 
 /// Storage that starts `offset` bytes behind a 64-byte boundary (a cache line, and an AVX-512 register).
 class AlignedMemory {
@@ -19,8 +25,6 @@ public:
     explicit AlignedMemory(int64_t bytes, int64_t offset = 0);
 
     unsigned char *data() const { return memory_.get() + offset_; }
-    const float *floats() const { return reinterpret_cast<const float *>(data()); }
-    float *floats() { return reinterpret_cast<float *>(data()); }
 
 private:
     struct Free {
@@ -30,22 +34,18 @@ private:
     int64_t offset_;
 };
 
-/// The same inputs for everything that is measured: make_msda_inputs() with this seed.
-constexpr uint32_t kInputSeed = 1;
+struct Problem {
+    /// `offset`: bytes by which the first argument misses a 64-byte boundary; all else is on one.
+    Problem(const Workload &workload, testing::Type type, int64_t offset);
 
-struct MsdaProblem {
-    /// `value_offset`: bytes by which the value misses a 64-byte boundary; all else is on one.
-    MsdaProblem(const testing::MsdaWorkload &workload, testing::Type type, int64_t value_offset);
+    int64_t bytes() const;  ///< of all arguments, each once
 
-    int64_t samples() const;
-    int64_t bytes() const;  ///< five inputs and the output, each once
-
-    const testing::MsdaWorkload workload;
+    const Workload &workload;
     const testing::Type type;
-    std::vector<int64_t> shapes[6];
-    std::vector<int64_t> spatial_shapes_data, level_start_index_data;
-    AlignedMemory value_data, sampling_locations_data, attention_weights_data, output_data;
-    DLTensor value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output;
+    std::vector<std::vector<int64_t>> shapes;
+    std::vector<AlignedMemory> memory;
+    std::vector<void *> data;
+    std::vector<DLTensor> tensors;
 };
 
 }  // namespace deformkit::bench

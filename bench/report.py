@@ -1,9 +1,4 @@
-"""The table that run_bench.py prints, and the ratios in it."""
-
-HAND = "hand_avx512"
-GRID_SAMPLE = "grid_sample"
-PEER = "torch_ms_deform_attn"
-
+"""The tables that run_bench.py prints, and the ratios in them."""
 
 # Of a core, on average while a row was measured; above it the row is marked. A best-of time survives some noise, but threads
 # that wait for each other (OpenMP's spin) can be slowed down a hundredfold by one busy neighbour: such ratios say nothing.
@@ -52,104 +47,113 @@ def _layout(header, lines):
 
 
 def _google_benchmark_rows(result):
-    """run name -> best row of msda_bench, errors left out."""
+    """run name -> best row of operator_bench, errors left out."""
     rows = result.get("google_benchmark", {}).get("benchmarks", [])
     return {row["run_name"]: row for row in rows if not row.get("error_occurred")}
 
 
-def _footer(result):
+def _calls(result, of_pass):
+    """What operator_bench says about this pass."""
     text = []
-    chosen = result["rows"][0]["chosen"]
     found = _google_benchmark_rows(result)
-    timed = {name for row in result["rows"] for name in row["milliseconds"]}  # variants on devices are not
-    overhead = {v: found.get(f"{v}/call_overhead/threads:1") for v in result["variants"] if v in timed}
+    overhead = {v: found.get(f"{v}/call_overhead/threads:1") for v in of_pass["variants"]}
     if any(overhead.values()):
         figures = ", ".join(f"{target_of(v)} {row['real_time']:.0f} ns" for v, row in overhead.items() if row)
-        text.append(f"Call of one query (Q = 1, 8 x 32, 4 x 4 samples) through C, 1 thread: {figures}")
-    if result.get("python_microseconds"):
-        figures = ", ".join(f"{name} {time:.1f} us" for name, time in result["python_microseconds"].items())
-        text.append(f"Call of one query from Python: {figures}")
-    for threads in sorted({row["threads"] for row in result["rows"]}):
-        aligned, unaligned = (
-            found.get(f"{chosen}/detr_encoder{suffix}/threads:{threads}") for suffix in ("", "/unaligned")
-        )
+        text.append(f"Call of next to no work through C, 1 thread: {figures}")
+    chosen, workload = of_pass["rows"][0]["chosen"], of_pass["unaligned"]
+    for threads in sorted({row["threads"] for row in of_pass["rows"]}):
+        aligned, unaligned = (found.get(f"{chosen}/{workload}{suffix}/threads:{threads}") for suffix in ("", "/unaligned"))
         if aligned and unaligned:
             text.append(
-                f"detr_encoder with value on 16 instead of 64 bytes, {target_of(chosen)}, threads {threads}: "
-                f"{_milliseconds(unaligned['real_time'])} ms instead of {_milliseconds(aligned['real_time'])} ms (msda_bench)"
+                f"{workload}, feature maps on 16 instead of 64 bytes, {target_of(chosen)}, threads {threads}: "
+                f"{_milliseconds(unaligned['real_time'])} instead of {_milliseconds(aligned['real_time'])} ms (operator_bench)"
             )
-    return text
+    return text + [""] if text else []
 
 
-STORAGE_TYPES = ("f32", "f16", "bf16", "f64")
+def _marked(row):
+    return row["workload"] + (" *" if busy(row) else "")
 
 
-def types_table(result):
-    """Rows of msda_bench: the chosen variant for each storage type, and float32's time divided by its own."""
-    found = _google_benchmark_rows(result)
+def _types_table(of_pass):
+    """The library's choice for each storage type, and float32's time divided by its own, taken in turns."""
+    rows = [row for row in of_pass["rows"] if len(row["types"]) > 1]
+    types = list(dict.fromkeys(t for row in rows for t in row["types"] if t != "f32"))
+    if not rows:
+        return []
+    header = ["workload", "threads", "f32 ms"]
+    for storage in types:
+        header += [f"{storage} ms", "vs f32"]
     lines = []
-    for row in result["rows"]:
-        names = {t: f"{row['chosen'].replace('_f32_', f'_{t}_')}/{row['workload']}/threads:{row['threads']}" for t in STORAGE_TYPES}
-        times = {t: found[name]["real_time"] for t, name in names.items() if name in found}
-        if "f32" not in times or len(times) == 1:
-            continue
-        cells = [row["workload"], str(row["threads"]), _milliseconds(times["f32"])]
-        for storage in STORAGE_TYPES[1:]:
+    for row in rows:
+        times = {t: row["milliseconds"][name] for t, name in row["types"].items()}
+        cells = [_marked(row), str(row["threads"]), _milliseconds(times["f32"])]
+        for storage in types:
             time = times.get(storage)
             cells += [_milliseconds(time), _ratio(times["f32"] / time if time else None)]
         lines.append(cells)
-    if not lines:
+    return [f"{of_pass['title']}, storage types (vs f32: float32's time / the type's)", "", *_layout(header, lines), ""]
+
+
+def _comparison(of_pass):
+    rows = [row for row in of_pass["rows"] if row["compared"]]
+    if not rows:
         return []
-    header = ["workload", "threads", "f32 ms"]
-    for storage in STORAGE_TYPES[1:]:
-        header += [f"{storage} ms", "vs f32"]
-    return ["Storage types (msda_bench; vs f32: float32's time / the type's):", "", *_layout(header, lines), ""]
 
+    def there(name):
+        return any(name in row["milliseconds"] for row in rows)
 
-def table(result):
-    rows = result["rows"]
+    peers = [name for name in of_pass["peers"] if there(name)]
     # Columns for the variants that the library did not choose, if any row has them.
-    others = [
-        name
-        for name in result["variants"]
-        if any(name in row["milliseconds"] and name != row["chosen"] for row in rows)
-    ]
-    header = ["workload", "threads", "variant", "ms", "GB/s", "Msamples/s", "vs grid_sample", "vs torch-msda", "vs hand"]
+    others = [name for name in of_pass["variants"] if there(name) and any(name != row["chosen"] for row in rows)]
+    header = ["workload", "threads", "variant", "ms", "GB/s", "Msamples/s", *(f"vs {name}" for name in peers)]
     for name in others:
-        header += [f"{target_of(name)} ms", "vs grid_sample"]
+        header += [f"{target_of(name)} ms", *(f"vs {peer}" for peer in peers[:1])]
 
-    lines = []
+    lines, slower = [], []
     for row in rows:
         chosen, times, ratio = row["chosen"], row["milliseconds"], ratios(row)
         cells = [
-            row["workload"] + (" *" if busy(row) else ""),
+            _marked(row),
             str(row["threads"]),
             target_of(chosen),
             _milliseconds(times[chosen]),
             f"{gigabytes_per_second(row, chosen):.1f}",
             f"{megasamples_per_second(row, chosen):.0f}",
-            *(_ratio(ratio.get(name)) for name in (GRID_SAMPLE, PEER, HAND)),
+            *(_ratio(ratio.get(name)) for name in peers),
         ]
         for name in others:
-            time, grid = times.get(name), times.get(GRID_SAMPLE)
-            cells += [_milliseconds(time), _ratio(grid / time if grid and time else None)]
+            time = times.get(name)
+            cells += [_milliseconds(time)]
+            cells += [_ratio(times[peer] / time if time and peer in times else None) for peer in peers[:1]]
+            if ratio.get(name, 1) < 0.95:
+                slower.append(
+                    f"{row['workload']}, threads {row['threads']}: {target_of(name)} is {1 / ratio[name]:.2f}x faster than "
+                    "the library's choice"
+                )
         lines.append(cells)
+    title = f"{of_pass['title']}, float32 (vs: the other's time / deformkit's)"
+    return [title, "", *_layout(header, lines), "", *slower, *([""] if slower else [])]
 
+
+def machine_line(result):
     machine, versions = result["machine"], result["versions"]
-    title = [
-        f"MSDA forward, float32: {machine['cpu']}, {machine['cores']} cores; "
-        + ", ".join(f"{name} {version}" for name, version in versions.items()),
-        "A ratio is the other's time / deformkit's; torch-msda: torch-ms-deform-attn; hand: the hand-written AVX-512 kernel.",
-        "",
-    ]
-    slower = [
-        f"{row['workload']}, threads {row['threads']}: {target_of(name)} is {1 / ratio:.2f}x faster than the library's choice"
-        for row in rows
-        for name, ratio in ratios(row).items()
-        if name in others and ratio < 0.95
-    ]
-    marked = []
-    if any(busy(row) for row in rows):
-        most = max(row["cores_taken_by_others"] for row in rows if busy(row))
-        marked.append(f"* Other processes were using up to {most:.1f} cores: do not quote these figures.")
-    return "\n".join([*title, *_layout(header, lines), "", *marked, *slower, *types_table(result), *_footer(result)])
+    return ", ".join(
+        [machine["cpu"], f"{machine['cores']} cores", *(f"{n} {v}" for n, v in versions.items()), result["date"][:10]]
+    )
+
+
+def text(result):
+    lines = [machine_line(result), ""]
+    for of_pass in result["passes"]:
+        lines += _comparison(of_pass) + _types_table(of_pass) + _calls(result, of_pass)
+    if result["python_microseconds"]:
+        figures = ", ".join(f"{name} {time:.1f} us" for name, time in result["python_microseconds"].items())
+        lines += [f"Call of one query from Python: {figures}", ""]
+    rows = [row for of_pass in result["passes"] for row in of_pass["rows"] if busy(row)]
+    if rows:
+        most = max(row["cores_taken_by_others"] for row in rows)
+        lines.append(f"* Other processes were using up to {most:.1f} cores: do not quote these figures.")
+    lines += [f"note: {note}" for note in result["left_out"]]
+    lines.append(f"{result['seconds'] / 60:.1f} minutes")
+    return "\n".join(lines)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times MSDA forward: every variant of deformkit, the hand-written kernel and the PyTorch peers, on the model workloads.
+"""Times every pass of every operator on the model workloads: every variant of deformkit, the storage types, and what users
+would otherwise run.
 
-All competitors read the same memory and take turns within each round; the best call of all rounds counts. A competitor is timed
-only after its result has been found to agree with the others'. See README.md in this folder.
+All competitors read the same numbers and take turns within each round; the best call of all rounds counts. A competitor is
+timed only after its result has been found to agree with the others'. See README.md in this folder.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import gc
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ import numpy as np
 import native
 import peers
 import report
+from operators import DESCRIPTIONS
 from idleness import Idleness
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,62 +35,108 @@ ROOT = Path(__file__).resolve().parent.parent
 SETTLE_SECONDS = 0.01
 
 
-def notice(text):
-    print(f"note: {text}", file=sys.stderr, flush=True)
+# A competitor that has taken this long has had its turns, once it has had two.
+PATIENCE_SECONDS = 3.0
+
+
+class Notices(list):
+    """What is left out, said at once and kept for the results."""
+
+    def __call__(self, text):
+        if text not in self:
+            self.append(text)
+            print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 @dataclass
 class Competitor:
     name: str
-    call: Callable[[], np.ndarray]
+    call: Callable[[], dict]  # the outputs by name
     prepare: Callable[[], None] = lambda: None
     round_seconds: list = field(default_factory=list)
+    total_seconds: float = 0.0
 
     @property
     def best(self):
         return min(self.round_seconds)
 
+    @property
+    def has_had_its_turns(self):
+        return self.total_seconds > PATIENCE_SECONDS and len(self.round_seconds) >= 2
 
-def variant_competitors(deformkit, bench_library, problem):
-    """The CPU variants that this machine has, and the name of the one that the library takes by itself."""
-    call = deformkit.msda_forward(problem)
+
+def variant_competitors(deformkit, problem, notice):
+    """The CPU variants of the problem's type that this machine has."""
+    call = deformkit.call(problem)
     found = []
-    for variant in bench_library.variants:
+    for variant in problem.pass_.variants:
+        if variant.type != problem.type.name:
+            continue
         if variant.on_device:
+            notice(f"{variant.name} left out: it runs on a device (operator_bench times it)")
             continue
         deformkit.set_target(variant.target)
         try:
             call()
         except RuntimeError as error:
-            notice(f"{variant.name} does not run here: {error}")
+            notice(f"{variant.name} left out: {error}")
             continue
         if deformkit.last_variant() != variant.name:
             sys.exit(f"{variant.name} was asked for, {deformkit.last_variant()} ran")
         found.append(Competitor(variant.name, call, lambda target=variant.target: deformkit.set_target(target)))
     deformkit.set_target(None)
+    return found
+
+
+def chosen_competitor(deformkit, problem):
+    """The variant that the library takes by itself."""
+    call = deformkit.call(problem)
+    deformkit.set_target(None)
     call()
-    return found, deformkit.last_variant()
+    return Competitor(deformkit.last_variant(), call, lambda: deformkit.set_target(None))
 
 
 def check_agreement(competitors, reference, problem):
-    """Every competitor against `reference`; the end if one is wrong, or if there is nothing to be wrong about."""
-    tolerance = problem.tolerance()
+    """Every competitor against `reference`; the end if one is wrong, or if there is nothing to be wrong about. Returns the
+    largest differences, in units of what rounding accounts for."""
+    where = f"{problem.pass_.name}/{problem.workload.name}"
+    tolerances = DESCRIPTIONS[problem.pass_.name].tolerances(problem)
     reference.prepare()
-    expected = np.array(reference.call())
-    if not np.abs(expected).max() > 100 * tolerance:
-        sys.exit(f"{problem.workload.name}: the outputs are too small to tell right from wrong")
+    expected = {name: np.array(array) for name, array in reference.call().items()}
+    for name, array in expected.items():
+        if not (np.abs(array) / tolerances[name]).max() > 100:
+            sys.exit(f"{where}: {name} is too small to tell right from wrong")
     differences = {}
     for competitor in competitors:
         competitor.prepare()
-        problem.output.fill(np.nan)  # what a competitor leaves unwritten shows
-        difference = float(np.abs(competitor.call() - expected).max())
-        if not difference <= tolerance:
+        problem.forget_outputs()
+        differences[competitor.name] = {}
+        for name, array in competitor.call().items():
+            worst = float((np.abs(array - expected[name]) / tolerances[name]).max())
+            if not worst <= 1:
+                sys.exit(
+                    f"{where}: {name} of {competitor.name} differs from that of {reference.name} by {worst:.3g} times what "
+                    "rounding accounts for"
+                )
+            differences[competitor.name][name] = worst
+    return {"reference": reference.name, "differences_in_tolerances": differences}
+
+
+def check_type(competitor, problem, deformkit):
+    """A storage type against float32 on the very same numbers: what remains is rounding, and that of the result."""
+    rounded = problem.in_float32()
+    tolerances = DESCRIPTIONS[problem.pass_.name].tolerances(rounded)
+    deformkit.set_target(None)
+    expected = deformkit.call(rounded)()
+    problem.forget_outputs()
+    for name, array in competitor.call().items():
+        allowed = tolerances[name] + problem.type.epsilon * np.abs(expected[name])
+        worst = float((np.abs(problem.type.decode(array) - expected[name]) / allowed).max())
+        if not worst <= 1:
             sys.exit(
-                f"{problem.workload.name}: {competitor.name} differs from {reference.name} by {difference:.3g}, "
-                f"rounding accounts for {tolerance:.3g}"
+                f"{problem.pass_.name}/{problem.workload.name}: {name} of {competitor.name} differs from float32's by "
+                f"{worst:.3g} times what rounding accounts for"
             )
-        differences[competitor.name] = difference
-    return differences, tolerance
 
 
 def measure(competitors, rounds, slot_seconds):
@@ -96,60 +145,106 @@ def measure(competitors, rounds, slot_seconds):
     for round_number in range(rounds):
         # There and back again, so that nobody always comes after the same one.
         for competitor in competitors if round_number % 2 == 0 else reversed(competitors):
+            if competitor.has_had_its_turns:
+                continue
             competitor.prepare()
             time.sleep(SETTLE_SECONDS)
             best = float("inf")
-            end = time.perf_counter() + slot_seconds
+            begin = time.perf_counter()
             while True:
                 start = time.perf_counter()
                 competitor.call()
                 now = time.perf_counter()
                 best = min(best, now - start)
-                if now >= end:
+                if now >= begin + slot_seconds:
                     break
             competitor.round_seconds.append(best)
+            competitor.total_seconds += now - begin
     gc.enable()
 
 
-def bench_workload(workload, threads_list, deformkit, bench_library, rounds, slot_seconds):
-    problem = native.Problem(bench_library, workload)
-    for threads in threads_list:
-        deformkit.set_num_threads(threads)
-        peers.set_num_threads(threads)
-        competitors, chosen = variant_competitors(deformkit, bench_library, problem)
+def bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice):
+    """What a number of threads makes of a workload. Local to it: graphs of autograd take gigabytes."""
+    problem = problems["f32"]
+    pass_, workload = problem.pass_, problem.workload
+    deformkit.set_num_threads(threads)
+    peers.set_num_threads(threads)
+    chosen = chosen_competitor(deformkit, problem)
+    competitors, agreement = [chosen], None
+    if compared:
+        competitors = variant_competitors(deformkit, problem, notice)
         if workload.hand_written:
-            competitors.append(Competitor(report.HAND, bench_library.hand_msda(problem, threads)))
-        competitors += [Competitor(name, call) for name, call in peers.calls(problem, notice).items()]
-
+            competitors.append(Competitor("hand_avx512", bench_library.hand(problem, threads)))
+        of_peers = DESCRIPTIONS[pass_.name].peer_calls(problem, notice)
+        competitors += [Competitor(name, call) for name, call in of_peers.items()]
         # Without PyTorch the variants can at least contradict each other.
         by_name = {competitor.name: competitor for competitor in competitors}
-        reference = by_name.get(report.GRID_SAMPLE, by_name.get(report.PEER, competitors[-1]))
-        differences, tolerance = check_agreement(competitors, reference, problem)
-        idleness = Idleness()
-        measure(competitors, rounds, slot_seconds)
-        yield {
-            "workload": workload.name,
-            "threads": threads,
-            "batch": workload.batch,
-            "queries": workload.queries,
-            "heads": workload.heads,
-            "channels": workload.channels,
-            "levels": workload.levels,
-            "points": workload.points,
-            "bytes": problem.bytes,
-            "samples": workload.samples,
-            "chosen": chosen,
-            "cores_taken_by_others": idleness.cores_taken_by_others(),
-            "milliseconds": {c.name: c.best * 1e3 for c in competitors},
-            "round_milliseconds": {c.name: [s * 1e3 for s in c.round_seconds] for c in competitors},
-            "agreement": {"reference": reference.name, "tolerance": tolerance, "max_abs_difference": differences},
-        }
+        reference = by_name[next(iter(of_peers), competitors[-1].name)]
+        agreement = check_agreement(competitors, reference, problem)
+    names = {"f32": chosen.name}
+    for storage, other in problems.items():
+        if storage == "f32":
+            continue
+        competitor = chosen_competitor(deformkit, other)
+        names[storage] = competitor.name
+        if storage not in checked:
+            check_type(competitor, other, deformkit)
+            checked.add(storage)
+        competitors.append(competitor)
+    idleness = Idleness()
+    measure(competitors, arguments.rounds, arguments.slot_seconds)
+    return {
+        "workload": workload.name,
+        "threads": threads,
+        "shapes": {a.name: a.shape for a in workload.arguments},
+        "bytes": problem.bytes,
+        "samples": workload.samples,
+        "chosen": chosen.name,
+        "compared": compared,
+        "types": names,
+        "cores_taken_by_others": idleness.cores_taken_by_others(),
+        "milliseconds": {c.name: c.best * 1e3 for c in competitors},
+        "round_milliseconds": {c.name: [s * 1e3 for s in c.round_seconds] for c in competitors},
+        "agreement": agreement,
+    }
+
+
+def bench_workload(pass_, workload, types, arguments, deformkit, bench_library, notice):
+    """One row for each number of threads. Without f32 among the types, float32 is there to compare with, and nothing else."""
+    problems = {name: native.Problem(bench_library, pass_, workload, name) for name in dict.fromkeys(["f32", *types])}
+    compared, checked = "f32" in types, set()
+    for threads in arguments.threads:
+        yield bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice)
+
+
+def select(bench_library, pattern):
+    """(pass, workload, storage types) of what the filter matches."""
+    selected = []
+    for pass_ in bench_library.passes:
+        types = dict.fromkeys(variant.type for variant in pass_.variants)
+        for workload in pass_.workloads:
+            wanted = [t for t in types if pattern.search(f"{pass_.name}_{t}/{workload.name}")]
+            if wanted:
+                selected.append((pass_, workload, wanted))
+    return selected
+
+
+def google_benchmark_pattern(passes):
+    """The cost of a call through C, and values on 16 bytes, which the round-robin does not cover."""
+    patterns = []
+    for pass_ in passes:
+        workload = pass_["unaligned"]
+        for name in pass_["variants"]:
+            patterns.append(f"{name}/call_overhead/")
+        if workload:
+            patterns.append(f"{pass_['rows'][0]['chosen']}/{workload}/(unaligned|threads)")
+    return f"^({'|'.join(patterns)})"
 
 
 def google_benchmark(binary, threads_list, pattern, quick):
-    """msda_bench's JSON: the cost of a call through C, and unaligned values, which the round-robin does not cover."""
+    """operator_bench's JSON."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "msda_bench.json"
+        out = Path(folder) / "operator_bench.json"
         command = [
             str(binary),
             f"--threads={','.join(map(str, threads_list))}",
@@ -193,8 +288,15 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/release", help="where libdeformkit.so lies")
-    parser.add_argument("--out", type=Path, default=ROOT / "build/bench", help="folder for msda.json and msda.png")
-    parser.add_argument("--workloads", type=re.compile, default=re.compile(""), metavar="REGEX", help="only these")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/bench", help="folder for bench.json and the plots")
+    parser.add_argument(
+        "--filter",
+        type=re.compile,
+        default=re.compile(""),
+        metavar="REGEX",
+        help="only what this matches of <operator>_<pass>_<type>/<workload>, such as msda_backward_f32/detr_encoder",
+    )
+    parser.add_argument("--list", action="store_true", help="print what there is, and what of it would be measured")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: rough figures")
     parser.add_argument(
         "--threads",
@@ -203,7 +305,9 @@ def parse_arguments():
         metavar="N[,N]",
         help="numbers of threads (default: 1 and one per core)",
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.rounds, arguments.slot_seconds = (2, 0.05) if arguments.quick else (5, 0.25)
+    return arguments
 
 
 def main():
@@ -214,51 +318,81 @@ def main():
         deformkit, bench_library = native.load(arguments.build_dir)
     except FileNotFoundError as error:
         sys.exit(str(error))
-    workloads = [w for w in bench_library.workloads if arguments.workloads.search(w.name)]
-    if not workloads:
-        sys.exit("no such workload; there are: " + ", ".join(w.name for w in bench_library.workloads))
+    selected = select(bench_library, arguments.filter)
+    if not selected:
+        sys.exit("the filter matches nothing; --list without a filter prints what there is")
+    if arguments.list:
+        print("\n".join(f"{pass_.name}_{t}/{workload.name}" for pass_, workload, types in selected for t in types))
+        return
+    notice = Notices()
     versions = {"deformkit": deformkit.version(), "numpy": np.__version__, **peers.versions()}
     if peers.torch is None:
         notice("PyTorch is not installed: no peers to compare with")
-    elif peers.ms_deform_attn is None:
-        notice("torch-ms-deform-attn is not installed: grid_sample is the only peer")
+    elif "torch-ms-deform-attn" not in versions:
+        notice("torch-ms-deform-attn is not installed: it is left out")
 
-    rounds, slot_seconds = (2, 0.05) if arguments.quick else (5, 0.25)
-    rows = []
-    for number, workload in enumerate(workloads, 1):
-        print(f"[{number}/{len(workloads)}] {workload.name}", file=sys.stderr, flush=True)
-        rows += bench_workload(workload, arguments.threads, deformkit, bench_library, rounds, slot_seconds)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started = time.monotonic()
+    passes, stopped = {}, False
+    for number, (pass_, workload, types) in enumerate(selected, 1):
+        print(f"[{number}/{len(selected)}] {pass_.name}/{workload.name}: {' '.join(types)}", file=sys.stderr, flush=True)
+        of_pass = passes.setdefault(
+            pass_.name,
+            {
+                "name": pass_.name,
+                "title": pass_.title,
+                "peers": DESCRIPTIONS[pass_.name].peers,
+                "variants": [v.name for v in pass_.variants if v.type == "f32" and not v.on_device],
+                "unaligned": None,
+                "rows": [],
+            },
+        )
+        if workload.index == 0 and "f32" in types:
+            of_pass["unaligned"] = workload.name
+        try:
+            for row in bench_workload(pass_, workload, types, arguments, deformkit, bench_library, notice):
+                of_pass["rows"].append({**row, "ratios": report.ratios(row)})
+        except KeyboardInterrupt:
+            notice(f"stopped during {pass_.name}/{workload.name}: what was to come is left out")
+            stopped = True
+            break
+    passes = {name: p for name, p in passes.items() if p["rows"]}
+    if not passes:
+        sys.exit(1)
 
     result = {
         "machine": {"cpu": cpu_model(), "cores": len(os.sched_getaffinity(0))},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "versions": versions,
-        "rounds": rounds,
-        "slot_seconds": slot_seconds,
-        "variants": [v.name for v in bench_library.variants],
-        "rows": [{**row, "ratios": report.ratios(row)} for row in rows],
+        "rounds": arguments.rounds,
+        "slot_seconds": arguments.slot_seconds,
+        "patience_seconds": PATIENCE_SECONDS,
+        "passes": list(passes.values()),
+        "left_out": notice,
         "python_microseconds": python_calls(arguments.build_dir / "python"),
     }
-    binary = arguments.build_dir / "bench/msda_bench"
-    if binary.exists():
-        print("[msda_bench]", file=sys.stderr, flush=True)
-        names = [w.name for w in workloads if not arguments.quick or w.name == "detr_encoder"]
-        # float32 on every target, the other types on the one that the library chooses.
-        target = report.target_of(rows[0]["chosen"])
-        pattern = f"(_f32_[a-z0-9]+|_{target})/({'|'.join(['call_overhead', *names])})/"
-        result["google_benchmark"] = google_benchmark(binary, arguments.threads, pattern, arguments.quick)
+    compared = [p for p in passes.values() if any(row["compared"] for row in p["rows"])]
+    binary = arguments.build_dir / "bench/operator_bench"
+    if compared and binary.exists() and not stopped:
+        print("[operator_bench]", file=sys.stderr, flush=True)
+        pattern = google_benchmark_pattern(compared)
+        try:
+            result["google_benchmark"] = google_benchmark(binary, arguments.threads, pattern, arguments.quick)
+        except KeyboardInterrupt:
+            notice("stopped during operator_bench: it is left out")
+    result["seconds"] = time.monotonic() - started
 
-    print(report.table(result))
+    print(report.text(result))
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "msda.json").write_text(json.dumps(result, indent=1) + "\n")
-    written = [arguments.out / "msda.json"]
+    written = [arguments.out / "bench.json"]
+    written[0].write_text(json.dumps(result, indent=1) + "\n")
     try:
         import plot
     except ImportError as error:
         notice(f"no plot: {error}")
     else:
-        written.append(plot.write(result, arguments.out / "msda.png"))
+        written += [plot.write(result, p, arguments.out / f"{p['name']}.png") for p in compared]
     print("written: " + ", ".join(map(str, written)))
 
 

@@ -6,6 +6,9 @@
 
 namespace deformkit::bench {
 
+/// By their names in variants.cmake; the first is what the others are compared with.
+constexpr const char *kStorageTypes[] = {"f32", "f16", "bf16", "f64"};
+
 struct Variant {
     std::string op, pass, type, target;
 

@@ -44,6 +44,7 @@ void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locati
         schedule_dots(f.dots.update().specialize(samples ? D == channels && S == samples : D == channels && S % 4 == 0), 4);
     }
     schedule_dots(f.dots.update().specialize(S % 4 == 0), 4);
+    schedule_dots(f.dots.update().specialize(S % 2 == 0), 2);
     schedule_dots(f.dots.update(), 1);
 
     f.dot.update().split(f.channels.x, v, lane, lanes);

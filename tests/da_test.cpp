@@ -192,7 +192,8 @@ const bool registered = [] {
             for_each_da_variant(pass, "DaStrides", workload->name,
                                 [=](const Variant &v) { check_strides(DaCase(*workload, v.type(), pass), 12); });
         }
-        for (const char *name : {"groups_8_of_32", "published_1_32_8", "points_shared_out", "many_batches", "groups_5_of_7"}) {
+        for (const char *name : {"groups_8_of_32", "published_1_32_8", "points_shared_out", "points_shared_out_of_30",
+                                 "many_batches", "groups_5_of_7"}) {
             for_each_da_variant(pass, "DaThreads", name,
                                 [=](const Variant &v) { check_threads(DaCase(da_workload(name), v.type(), pass)); });
         }

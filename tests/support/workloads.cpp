@@ -248,6 +248,7 @@ const std::vector<DaWorkload> &da_awkward_workloads() {
         {"groups_64_of_1", 1, 5, 9, 2, {{9, 11}}, 64, 1, 0.5},
         {"points_17", 1, 33, 17, 2, {{9, 11}, {4, 4}}, 4, 16, 0.6},
         {"points_shared_out", 1, 3, 1201, 2, {{9, 11}, {4, 4}}, 4, 16, 0.5},
+        {"points_shared_out_of_30", 1, 30, 600, 1, {{9, 11}}, 2, 16, 0.9},
         {"points_shared_out_evenly", 2, 2, 2048, 1, {{9, 11}}, 2, 32, 0.9},
         {"nothing_visible", 1, 5, 9, 2, {{9, 11}}, 2, 16, 0},
         {"empty_map", 1, 5, 9, 2, {{9, 11}, {0, 5}, {3, 3}}, 2, 16, 0.9},
@@ -317,6 +318,15 @@ MsdaInputs make_gka_inputs(const MsdaWorkload &workload, uint32_t seed) {
         inputs.sampling_locations[i] = inputs.sampling_locations[i] * (extent + 2) - 1;
     }
     return inputs;
+}
+
+std::vector<float> uniform_numbers(int64_t count, uint32_t seed) {
+    Random random(seed);
+    std::vector<float> numbers(count);
+    for (float &number : numbers) {
+        number = 2 * random.uniform() - 1;
+    }
+    return numbers;
 }
 
 }  // namespace deformkit::testing

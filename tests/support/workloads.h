@@ -62,5 +62,6 @@ MsdaInputs make_gka_inputs(const MsdaWorkload &workload, uint32_t seed);
 const std::vector<MsdaWorkload> &msda_model_workloads();    ///< real models at full size (the benches' table)
 const std::vector<MsdaWorkload> &msda_awkward_workloads();  ///< small and odd shapes
 MsdaInputs make_msda_inputs(const MsdaWorkload &workload, uint32_t seed);
+std::vector<float> uniform_numbers(int64_t count, uint32_t seed);  ///< in [-1, 1)
 
 }  // namespace deformkit::testing

@@ -1,7 +1,8 @@
-// MSDA forward: every variant on every model workload, and the cost of a call by itself.
+// Every variant of every pass on every model workload, in every storage type, and the cost of a call by itself.
 //
-// Names are <variant>/<workload>[/unaligned]/threads:N. --threads=1,4 sets the numbers of threads (default: 1 and one per
-// core); all other flags are Google Benchmark's. GB/s counts the five inputs and the output once; samples are bilinear samples.
+// Names are <variant>/<workload>[/unaligned]/threads:N, where the variant is what deformkit_last_variant() calls a call.
+// --threads=1,4 sets the numbers of threads (default: 1 and one per core); all other flags are Google Benchmark's. GB/s counts
+// every argument once.
 #include <benchmark/benchmark.h>
 #include <deformkit/deformkit.h>
 
@@ -14,51 +15,38 @@
 #include <vector>
 
 #include "best_of_reporter.h"
-#include "hand.h"
+#include "operators.h"
 #include "problem.h"
 #include "variants.h"
-#include "workloads.h"
 
 namespace deformkit::bench {
 namespace {
 
-using testing::Locations;
-using testing::MsdaWorkload;
-
-/// One query on maps that stay in the first-level cache: what is left is validation, dispatch and setting up.
-const MsdaWorkload kCallOverhead{"call_overhead", 1, 1, 8, 32, {{8, 8}, {4, 4}, {2, 2}, {1, 1}}, 4, Locations::kWide};
-
-/// Multiply-adds per corner. OpenCL on the CPU (PoCL) is there to be tested; an encoder takes it seconds.
-int64_t work_of(const MsdaWorkload &w) {
-    return w.batch * w.queries * w.heads * static_cast<int64_t>(w.levels.size()) * w.points * w.channels;
-}
+/// Samples x channels. OpenCL on the CPU (PoCL) is there to be tested; an encoder takes it seconds.
 constexpr int64_t kMostDeviceWork = 4'000'000;
 
 /// Benchmarks are registered workload by workload, so that only one problem lives at a time.
-MsdaProblem &problem_of(const MsdaWorkload &workload, testing::Type type, int64_t value_offset) {
-    static std::unique_ptr<MsdaProblem> problem;
-    static int64_t offset = 0;
-    if (!problem || problem->workload.name != workload.name || problem->type != type || offset != value_offset) {
+Problem &problem_of(const Workload &workload, testing::Type type, int64_t offset) {
+    static std::unique_ptr<Problem> problem;
+    static int64_t problem_offset = 0;
+    if (!problem || &problem->workload != &workload || problem->type != type || problem_offset != offset) {
         problem.reset();  // before the next one takes memory
-        problem = std::make_unique<MsdaProblem>(workload, type, value_offset);
-        offset = value_offset;
+        problem = std::make_unique<Problem>(workload, type, offset);
+        problem_offset = offset;
     }
     return *problem;
 }
 
-void set_counters(benchmark::State &state, const MsdaProblem &p) {
+void set_counters(benchmark::State &state, const Problem &p) {
     using benchmark::Counter;
     state.counters["GB/s"] = Counter(static_cast<double>(p.bytes()) * 1e-9, Counter::kIsIterationInvariantRate);
-    state.counters["samples/s"] = Counter(static_cast<double>(p.samples()), Counter::kIsIterationInvariantRate);
+    state.counters["samples/s"] = Counter(static_cast<double>(p.workload.samples), Counter::kIsIterationInvariantRate);
 }
 
-void run_variant(benchmark::State &state, const Variant &variant, const MsdaWorkload &workload, int64_t value_offset,
+void run_variant(benchmark::State &state, const Pass &pass, const Variant &variant, const Workload &workload, int64_t offset,
                  int threads) {
-    MsdaProblem &p = problem_of(workload, testing::type_named(variant.type), value_offset);
-    const auto call = [&p] {
-        return deformkit_msda_forward(&p.value, &p.spatial_shapes, &p.level_start_index, &p.sampling_locations,
-                                      &p.attention_weights, &p.output);
-    };
+    Problem &p = problem_of(workload, testing::type_named(variant.type), offset);
+    const auto call = [&] { return pass.call(p.tensors.data()); };
     // The first call is not timed: it starts threads or compiles for a device, and tells whether this machine has the variant.
     if (deformkit_set_target(variant.target.c_str()) != DEFORMKIT_OK || deformkit_set_num_threads(threads) != DEFORMKIT_OK ||
         call() != DEFORMKIT_OK) {
@@ -79,16 +67,10 @@ void run_variant(benchmark::State &state, const Variant &variant, const MsdaWork
     set_counters(state, p);
 }
 
-void run_hand_written(benchmark::State &state, const MsdaWorkload &workload, int threads) {
-    if (!hand_msda_supports(workload)) {
-        state.SkipWithError("this machine has no AVX-512");
-        return;
-    }
-    MsdaProblem &p = problem_of(workload, testing::Type::kF32, 0);
+void run_hand_written(benchmark::State &state, const Workload &workload, int threads) {
+    Problem &p = problem_of(workload, testing::Type::kF32, 0);
     while (state.KeepRunning()) {
-        hand_msda_forward(workload, p.value_data.floats(), p.spatial_shapes_data.data(), p.level_start_index_data.data(),
-                          p.sampling_locations_data.floats(), p.attention_weights_data.floats(), p.output_data.floats(),
-                          threads);
+        workload.hand(p.data.data(), threads);
         benchmark::ClobberMemory();
     }
     set_counters(state, p);
@@ -104,12 +86,12 @@ void add(const std::string &subject, const std::string &workload, int threads, b
         ->ComputeStatistics("max", [](const std::vector<double> &v) { return *std::max_element(v.begin(), v.end()); });
 }
 
-void add_variants(const MsdaWorkload &workload, const std::string &type, int64_t value_offset,
+void add_variants(const Pass &pass, const Workload &workload, const std::string &type, int64_t offset,
                   const std::vector<int> &threads) {
-    const std::string suffix = value_offset ? "/unaligned" : "";
-    const benchmark::TimeUnit unit = workload.name == kCallOverhead.name ? benchmark::kNanosecond : benchmark::kMillisecond;
-    for (const Variant &variant : variants_of("msda", "forward", type)) {
-        if (variant.on_device() && (value_offset || work_of(workload) > kMostDeviceWork)) {
+    const std::string suffix = offset ? "/unaligned" : "";
+    const benchmark::TimeUnit unit = &workload == &pass.overhead ? benchmark::kNanosecond : benchmark::kMillisecond;
+    for (const Variant &variant : variants_of(pass.op, pass.variant_of, type)) {
+        if (variant.on_device() && (offset || workload.samples * workload.channels > kMostDeviceWork)) {
             continue;
         }
         for (int n : threads) {
@@ -117,25 +99,25 @@ void add_variants(const MsdaWorkload &workload, const std::string &type, int64_t
                 continue;
             }
             add(variant.name(), workload.name + suffix, n, unit,
-                [=, &workload](benchmark::State &state) { run_variant(state, variant, workload, value_offset, n); });
+                [=, &pass, &workload](benchmark::State &state) { run_variant(state, pass, variant, workload, offset, n); });
         }
     }
 }
 
-void add_all(const std::vector<int> &threads) {
-    add_variants(kCallOverhead, "f32", 0, threads);
-    for (const MsdaWorkload &workload : testing::msda_model_workloads()) {
-        for (const char *type : {"f32", "f16", "bf16", "f64"}) {
-            add_variants(workload, type, 0, threads);
+void add_all(const Pass &pass, const std::vector<int> &threads) {
+    add_variants(pass, pass.overhead, "f32", 0, threads);
+    for (const Workload &workload : pass.workloads) {
+        for (const char *type : kStorageTypes) {
+            add_variants(pass, workload, type, 0, threads);
         }
-        if (workload.name == "detr_encoder") {
-            for (int n : threads) {
+        for (int n : threads) {
+            if (workload.hand) {
                 add("hand_avx512", workload.name, n, benchmark::kMillisecond,
                     [=, &workload](benchmark::State &state) { run_hand_written(state, workload, n); });
             }
-            add_variants(workload, "f32", 16, threads);  // what malloc promises
         }
     }
+    add_variants(pass, pass.workloads.front(), "f32", 16, threads);  // what malloc promises
 }
 
 std::vector<int> parse_threads(const std::string &list) {
@@ -184,7 +166,9 @@ int main(int argc, char **argv) {
     if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) {
         return 1;
     }
-    add_all(threads);
+    for (const Pass &pass : passes()) {
+        add_all(pass, threads);
+    }
 
     BestOfReporter<benchmark::ConsoleReporter> console;
     BestOfReporter<benchmark::JSONReporter> json;
