@@ -15,19 +15,23 @@ namespace {
 void check(deformkit_status status) {
     const char *message = deformkit_last_error();
     switch (status) {
-        case DEFORMKIT_OK: return;
-        case DEFORMKIT_WRONG_DTYPE: throw nb::type_error(message);
+        case DEFORMKIT_OK:
+            return;
+        case DEFORMKIT_WRONG_DTYPE:
+            throw nb::type_error(message);
         case DEFORMKIT_NULL_ARGUMENT:
         case DEFORMKIT_WRONG_SHAPE:
         case DEFORMKIT_WRONG_DEVICE:
         case DEFORMKIT_OVERLAPPING_OUTPUT:
-        case DEFORMKIT_INVALID_VALUE: throw nb::value_error(message);
+        case DEFORMKIT_INVALID_VALUE:
+            throw nb::value_error(message);
         case DEFORMKIT_OUT_OF_MEMORY:
             PyErr_SetString(PyExc_MemoryError, message);
             throw nb::python_error();
         case DEFORMKIT_NO_VARIANT:
         case DEFORMKIT_DEVICE_FAILURE:
-        case DEFORMKIT_INTERNAL_ERROR: break;
+        case DEFORMKIT_INTERNAL_ERROR:
+            break;
     }
     PyErr_SetString(PyExc_RuntimeError, message);
     throw nb::python_error();
@@ -87,8 +91,8 @@ auto or_none() {
     return nb::arg().none();
 }
 
-/// name(threads, *tensors): outputs are the arguments that the C function does not take as const. threads is Threads::kNone where
-/// the caller has no number of its own.
+/// name(threads, *tensors): outputs are the arguments that the C function does not take as const. threads is Threads::kNone
+/// where the caller has no number of its own.
 template <typename... Tensors>
 void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Tensors *...)) {
     module.def(
@@ -112,9 +116,10 @@ NB_MODULE(_native, module) {
 
     module.def("set_num_threads", [](int count) { threads.set(count); });
     module.def("get_num_threads", [] { return threads.get(); });
-    module.def("set_target", [](std::optional<std::string> target) {
-        check(deformkit_set_target(target ? target->c_str() : nullptr));
-    }, nb::arg("target").none());
+    module.def(
+        "set_target",
+        [](std::optional<std::string> target) { check(deformkit_set_target(target ? target->c_str() : nullptr)); },
+        nb::arg("target").none());
     module.def("last_variant", deformkit_last_variant);
     module.def("version", deformkit_version);
 }

@@ -9,8 +9,8 @@ namespace deformkit::python {
 
 namespace nb = nanobind;
 
-/// Any object that speaks DLPack, without a copy; None is NULL. Lives no longer than the object. Made and destroyed with the GIL
-/// held, read without. Throws TypeError for what is no array, BufferError where an output is read-only.
+/// Any object that speaks DLPack, without a copy; None is NULL. Lives no longer than the object. Made and destroyed with the
+/// GIL held, read without. Throws TypeError for what is no array, BufferError where an output is read-only.
 class Tensor {
 public:
     Tensor(nb::handle object, bool writable);
