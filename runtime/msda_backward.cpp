@@ -26,9 +26,9 @@ constexpr int64_t kBlock = 128;
 // room for four points at least and all queries, although few are there at a time; and some vectors.
 constexpr int64_t kPositions = 2, kDots = 4, kTapFields = 6, kTapPoints = 4, kVectors = 4096;
 
-/// Bits do not depend on the size of blocks, as long as it does not depend on the number of threads for grad_value.
-int64_t block_size(const MsdaBackwardCall &call, int64_t count) {
-    return call.grad_value ? kBlock : std::clamp<int64_t>(divide_up(call.inputs.Q * count, num_threads() * 4), 1, kBlock);
+/// Of the shape alone: the order of blocks is that of the sums in grad_value. Enough blocks for threads to share evenly.
+int64_t block_size(const MsdaBackwardCall &call) {
+    return std::clamp<int64_t>(call.inputs.Q / 16, 16, kBlock);
 }
 
 /// What both passes read, for some batch items.
@@ -230,7 +230,7 @@ WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
         return {};
     }
     const Variant &variant = call.grad_value ? value : samples;
-    const int64_t count = most_batches_at_once(a, {&call.grad_output}), size = block_size(call, count);
+    const int64_t count = most_batches_at_once(a, {&call.grad_output}), size = block_size(call);
     const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count); };
     const bool drop = keys_may_be_dropped(a);
     const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes();
@@ -306,7 +306,7 @@ void msda_backward(MsdaBackwardCall call) {
     const int64_t step = batches_at_once(a, {&call.grad_output});
     for (int64_t first = 0; first < a.B; first += step) {
         Batches in{first, std::min(step, a.B - first), {}, {}, {}, {}};
-        in.blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call, in.count));
+        in.blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call));
         in.rows = pack_blocks(slice(call.grad_output, 0, first, in.count), in.blocks, round_up(a.D, kChannelMultiple));
         in.locations = joined_input(slice(a.sampling_locations, 0, first, in.count), variant);
         in.weights = joined_input(slice(a.attention_weights, 0, first, in.count), variant);
