@@ -129,16 +129,19 @@ auto piece_copier(size_t bytes) {
 
 }  // namespace
 
+// Less than about 20 us of work is not worth waking a thread for.
+constexpr int64_t kBytesPerTask = int64_t{128} << 10;
+
 OwnedTensor pack_blocks(const Tensor &tensor, const ScratchVector<Block> &blocks, int64_t padded_extent) {
     const int64_t N = tensor.shape[0], Q = tensor.shape[1], A = tensor.shape[2], C = tensor.shape[3];
     OwnedTensor owned = allocate_like(tensor, {0, 2, 1, 3}, {N, Q, A, padded_extent});
     const Tensor &to = owned.tensor;
     const int64_t bytes = tensor.element_bytes(), num_blocks = static_cast<int64_t>(blocks.size());
     const auto copy = piece_copier(C * bytes);
-    parallel_for(static_cast<int>(N * num_blocks), [&](int task) {
-        const Block &block = blocks[task % num_blocks];
-        const unsigned char *source = tensor.data + task / num_blocks * tensor.strides[0] * bytes;
-        unsigned char *target = to.data + (task / num_blocks * to.strides[0] + block.packed * to.strides[1]) * bytes;
+    const auto copy_block = [&](int64_t which) {
+        const Block &block = blocks[which % num_blocks];
+        const unsigned char *source = tensor.data + which / num_blocks * tensor.strides[0] * bytes;
+        unsigned char *target = to.data + (which / num_blocks * to.strides[0] + block.packed * to.strides[1]) * bytes;
         for (int64_t i = 0; i < block.size(); i++) {
             const int64_t q = block.first + i % block.width + block.pitch * (i / block.width);
             const unsigned char *from = source + q * tensor.strides[1] * bytes;
@@ -153,6 +156,13 @@ OwnedTensor pack_blocks(const Tensor &tensor, const ScratchVector<Block> &blocks
                                 from + (a * tensor.strides[2] + c * tensor.strides[3]) * bytes, bytes);
                 }
             }
+        }
+    };
+    const int64_t copies = N * num_blocks;
+    const int64_t per_task = std::max<int64_t>(1, copies * kBytesPerTask / std::max<int64_t>(1, tensor.elements() * bytes));
+    parallel_for(static_cast<int>(divide_up(copies, per_task)), [&](int task) {
+        for (int64_t i = task * per_task; i < std::min(copies, (task + 1) * per_task); i++) {
+            copy_block(i);
         }
     });
     // The caller sees the axes in the order of memory.

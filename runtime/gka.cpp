@@ -155,13 +155,20 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
     for (size_t i = 0; i < groups.size() && !direct; i++) {
         slabs[i] = allocate_slabs(groups[i], count, a.M, a.D, a.value.dtype);
     }
+    if (direct) {
+        for (const MapGroup &group : groups) {
+            fill_zero(slice(gradient, 1, group.first_key, group.num_keys));
+        }
+    }
     parallel_for(static_cast<int>(static_cast<int64_t>(groups.size()) * count * a.M), [&](int task) {
         const int64_t m = task % a.M, b = task / a.M % count;
         const size_t i = task / (a.M * count);
         const MapGroup &group = groups[i];
         const Tensor slab = direct ? item(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, m)
                                    : item(item(item(slabs[i].tensor, 0, b), 0, 0), 0, m);
-        clear_slab(slab);
+        if (!direct) {
+            clear_slab(slab);
+        }
         Buffer slab_buffer(slab), rows_buffer(item(item(rows.tensor, 0, b), 1, m));
         bool careful = levels.careful;
         int32_t kind = cells.kind;

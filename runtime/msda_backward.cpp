@@ -42,7 +42,7 @@ struct Batches {
 /// Whether anything in `rows` is NaN or infinite.
 bool any_non_finite(const Tensor &rows) {
     const Variant &variant = choose_variant("rows_magnitude", rows.dtype);
-    const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits)), queries = 256;
+    const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits)), queries = 1024;
     const int64_t chunks = divide_up(rows.shape[2], queries);
     std::atomic<bool> found{false};
     parallel_for(static_cast<int>(rows.shape[0] * chunks), [&](int task) {
@@ -148,6 +148,9 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Scratch
     for (size_t g = 0; g < groups.size(); g++) {
         if (!direct || groups[g].parts > 1 || groups[g].num_keys < 2) {
             slabs[g] = allocate_slabs(groups[g], in.count, a.M, a.D, a.value.dtype);
+        } else {
+            // All heads at once: one head's cells lie far apart.
+            fill_zero(slice(grad_value, 1, groups[g].first_key, groups[g].num_keys));
         }
         first_task[g + 1] = first_task[g] + static_cast<int>(in.count * groups[g].parts * a.M);
     }
@@ -156,10 +159,12 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Scratch
         const SlabGroup &group = groups[g];
         const int64_t i = task - first_task[g];
         const int64_t m = i % a.M, part = i / a.M % group.parts, b = i / (a.M * group.parts);
-        const Tensor slab = slabs[g].tensor.data != nullptr
-                                ? item(item(item(slabs[g].tensor, 0, b), 0, part), 0, m)
+        const bool own = slabs[g].tensor.data != nullptr;
+        const Tensor slab = own ? item(item(item(slabs[g].tensor, 0, b), 0, part), 0, m)
                                 : item(slice(item(grad_value, 0, b), 0, group.first_key, group.num_keys), 1, m);
-        clear_slab(slab);
+        if (own) {
+            clear_slab(slab);
+        }
         const int64_t begin = a.Q * part / group.parts, queries = a.Q * (part + 1) / group.parts - begin;
         for (int64_t s = group.first_sample; s < group.first_sample + group.num_samples; s += a.P) {
             int32_t width = levels.rows[s], height = levels.rows[levels.columns + s];

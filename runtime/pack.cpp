@@ -14,6 +14,7 @@ namespace deformkit {
 namespace {
 
 constexpr int64_t kBytesPerTask = int64_t{256} << 10;
+constexpr int64_t kRunBytes = 1024;
 
 template <size_t Bytes>
 void copy_strided(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count) {
@@ -101,7 +102,13 @@ void fill_zero(const Tensor &tensor) {
     if (tensor.empty()) {
         return;
     }
-    const Tensor target = with_two_axes(tensor);
+    // Runs of a few channels would take as long to call memset for as to write.
+    Tensor joined = tensor;
+    while (joined.ndim > 2 && joined.shape[joined.ndim - 1] * joined.element_bytes() < kRunBytes &&
+           joined.can_join_axes(joined.ndim - 2)) {
+        joined = joined.join_axes(joined.ndim - 2);
+    }
+    const Tensor target = with_two_axes(joined);
     const int last = target.ndim - 1;
     const int64_t bytes = target.element_bytes();
     for_each_run(target, target, [&](int64_t offset, int64_t) {

@@ -127,9 +127,13 @@ Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int
 }
 
 void clear_slab(const Tensor &slab) {
-    const int64_t bytes = slab.shape[1] * slab.element_bytes();
+    const int64_t bytes = slab.shape[1] * slab.element_bytes(), step = slab.strides[0] * slab.element_bytes();
+    if (bytes == step) {
+        std::memset(slab.data, 0, slab.shape[0] * bytes);
+        return;
+    }
     for (int64_t cell = 0; cell < slab.shape[0]; cell++) {
-        std::memset(slab.data + cell * slab.strides[0] * slab.element_bytes(), 0, bytes);
+        std::memset(slab.data + cell * step, 0, bytes);
     }
 }
 
