@@ -19,6 +19,7 @@ constexpr int64_t kMinSamplesPerTask = 4096;
 constexpr int64_t kMaxQueryTile = 1024;
 // Queries in a block, head by head.
 constexpr int64_t kBlock = 64;
+constexpr int64_t kTasksPerThread = 4;
 
 /// Which kernel runs, and what it wants.
 struct Traversal {
@@ -85,14 +86,18 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
     if (how.head_major != nullptr) {
         // A call for each block: its rows stand where batch items do, and all of them read the same value.
         const auto blocks = make_blocks(levels, a.samples(), a.Q, a.K, kBlock);
-        const int64_t num_blocks = static_cast<int64_t>(blocks.size());
-        parallel_for(static_cast<int>(count * num_blocks), [&](int task) {
-            const int64_t b = task / num_blocks;
-            const Block &block = blocks[task % num_blocks];
-            const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
-            Tensor cells = slice(value.tensor, 0, b, block.height);
-            cells.strides[0] = 0;
-            run(*how.head_major, block.width, cells, part(locations.tensor), part(weights.tensor), part(result));
+        const int64_t num_blocks = static_cast<int64_t>(blocks.size()), calls = count * num_blocks;
+        // Neighbouring blocks read the same cells: they belong on the same core.
+        const int64_t tasks = std::min<int64_t>(calls, num_threads() * kTasksPerThread);
+        parallel_for(static_cast<int>(tasks), [&](int task) {
+            for (int64_t call = calls * task / tasks; call < calls * (task + 1) / tasks; call++) {
+                const int64_t b = call / num_blocks;
+                const Block &block = blocks[call % num_blocks];
+                const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
+                Tensor cells = slice(value.tensor, 0, b, block.height);
+                cells.strides[0] = 0;
+                run(*how.head_major, block.width, cells, part(locations.tensor), part(weights.tensor), part(result));
+            }
         });
     } else {
         run(variant, how.query_tile(a, count), value.tensor, locations.tensor, weights.tensor, result);
