@@ -26,32 +26,43 @@ struct Gradients {
     std::optional<Tensor> feature_maps, locations, weights;
 };
 
-/// A tensor whose innermost axis is dense and whose strides fit a kernel: `tensor` itself, or a copy.
-OwnedTensor prepare_samples(const Tensor &tensor, bool copy_contents) {
-    if (dense(tensor, tensor.ndim - 1) && fits_buffer(tensor)) {
+/// A tensor that kernels can use: `tensor` itself, or a copy.
+OwnedTensor prepare_samples(const Tensor &tensor, const Variant &variant) {
+    if (usable_in_place(tensor, variant)) {
         return {tensor, Scratch()};
     }
     OwnedTensor copy = allocate_like(tensor);
-    if (copy_contents) {
-        copy_elements(tensor, copy.tensor);
-    }
+    copy_elements(tensor, copy.tensor);
     return copy;
 }
 
-void backward_samples(const DaInputs &a, const LevelTable &table, const Tensor &grad_output, const Gradients &gradients,
-                      int64_t first, int64_t count) {
-    const Variant &variant = choose_variant("da_backward_samples", a.feature_maps.dtype);
-    const Cells maps = prepare_maps(a, table, variant, first, count);
-    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, false);
-    const OwnedTensor locations = prepare_samples(slice(a.sample_locations, 0, first, count), true);
-    const OwnedTensor weights = prepare_samples(slice(a.weights, 0, first, count), true);
-    OwnedTensor grad_locations, grad_weights;
-    if (gradients.locations) {
-        grad_locations = prepare_samples(slice(*gradients.locations, 0, first, count), false);
-    }
-    if (gradients.weights) {
-        grad_weights = prepare_samples(slice(*gradients.weights, 0, first, count), false);
-    }
+/// What both passes read, for some batch items.
+struct Batches {
+    int64_t first, count;
+    Rows rows;
+    OwnedTensor locations, weights;
+
+    Batches(const Variant &variant, const DaInputs &a, const Tensor &grad_output, int64_t first, int64_t count)
+        : first(first),
+          count(count),
+          rows(prepare_rows(slice(grad_output, 0, first, count), variant)),
+          locations(prepare_samples(slice(a.sample_locations, 0, first, count), variant)),
+          weights(prepare_samples(slice(a.weights, 0, first, count), variant)) {}
+};
+
+void backward_samples(const Variant &variant, const DaInputs &a, const LevelTable &table, const Batches &in,
+                      const Gradients &gradients) {
+    const int64_t count = in.count;
+    const Cells maps = prepare_maps(a, table, variant, in.first, count);
+    const auto output_of = [&](const std::optional<Tensor> &gradient) {
+        std::optional<Output> output;
+        if (gradient) {
+            const Tensor target = slice(*gradient, 0, in.first, count);
+            output.emplace(target, usable_in_place(target, variant));
+        }
+        return output;
+    };
+    const std::optional<Output> grad_locations = output_of(gradients.locations), grad_weights = output_of(gradients.weights);
     std::vector<LevelTable> tables;
     for (int64_t n = 0; n < a.N; n++) {
         tables.push_back(columns_of(table, n * a.S, a.S, 0));
@@ -72,14 +83,14 @@ void backward_samples(const DaInputs &a, const LevelTable &table, const Tensor &
             return item(slice(slice(item(tensor, 0, b), 0, v, num_anchors), 1, p, num_points), 2, n);
         };
         // What is not wanted has no anchors.
-        const auto output = [&](bool wanted, const OwnedTensor &gradient, const OwnedTensor &like) {
-            return wanted ? part(gradient.tensor) : slice(part(like.tensor), 0, 0, 0);
+        const auto output = [&](const std::optional<Output> &wanted, const OwnedTensor &like) {
+            return wanted ? part(wanted->tensor()) : slice(part(like.tensor), 0, 0, 0);
         };
         Buffer maps_buffer(item(maps.tensor, 0, b)), table_buffer(table_tensor(tables[n]));
-        Buffer locations_buffer(part(locations.tensor)), weights_buffer(part(weights.tensor));
-        Buffer rows_buffer(slice(item(rows.tensor, 0, b), 0, v, num_anchors));
-        Buffer grad_locations_buffer(output(gradients.locations.has_value(), grad_locations, locations));
-        Buffer grad_weights_buffer(output(gradients.weights.has_value(), grad_weights, weights));
+        Buffer locations_buffer(part(in.locations.tensor)), weights_buffer(part(in.weights.tensor));
+        Buffer rows_buffer(slice(item(in.rows.tensor, 0, b), 0, v, num_anchors));
+        Buffer grad_locations_buffer(output(grad_locations, in.locations));
+        Buffer grad_weights_buffer(output(grad_weights, in.weights));
         maps_buffer.flatten_keys(2);
         int32_t num_keys = maps.num_keys, key_step = maps.key_step;
         bool careful = table.careful;
@@ -95,28 +106,19 @@ void backward_samples(const DaInputs &a, const LevelTable &table, const Tensor &
                         grad_weights_buffer.get()};
         run_kernel(variant, args, {});
     });
-    if (gradients.locations && grad_locations.memory.data() != nullptr) {
-        copy_elements(grad_locations.tensor, slice(*gradients.locations, 0, first, count));
-    }
-    if (gradients.weights && grad_weights.memory.data() != nullptr) {
-        copy_elements(grad_weights.tensor, slice(*gradients.weights, 0, first, count));
+    for (const std::optional<Output> *gradient : {&grad_locations, &grad_weights}) {
+        if (*gradient) {
+            (*gradient)->finish();
+        }
     }
 }
 
-void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &grad_output, const Tensor &all_gradients,
-                   int64_t first, int64_t count) {
-    const Variant &variant = choose_variant("da_backward_value", a.feature_maps.dtype);
-    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, false);
-    const OwnedTensor locations = prepare_samples(slice(a.sample_locations, 0, first, count), true);
-    const OwnedTensor weights = prepare_samples(slice(a.weights, 0, first, count), true);
-
-    const Tensor target = slice(all_gradients, 0, first, count);
-    OwnedTensor packed;
-    const bool copy = !dense(target, 3) || !fits_buffer(target);
-    if (copy) {
-        packed = allocate_like(target, {0, 1, 2, 3});
-    }
-    const Tensor gradient = copy ? packed.tensor : target;
+void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &table, const Batches &in,
+                   const Tensor &all_gradients) {
+    const int64_t count = in.count;
+    const Tensor target = slice(all_gradients, 0, in.first, count);
+    const Output output(target, usable_in_place(target, variant));
+    const Tensor &gradient = output.tensor();
 
     const std::vector<MapGroup> groups = group_maps(table, a.K);
     const int64_t spare = table.careful ? 1 : 0;
@@ -146,13 +148,13 @@ void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &gra
         if (slab.can_join_axes(1)) {
             clear_slab(slab.join_axes(1));
         }
-        Buffer slab_buffer(slab), rows_buffer(slice(item(rows.tensor, 0, b), 1, g, num_groups));
+        Buffer slab_buffer(slab), rows_buffer(slice(item(in.rows.tensor, 0, b), 1, g, num_groups));
         bool careful = table.careful;
         for (int64_t map : group.maps) {
             LevelTable column = columns_of(table, map, 1, group.first_key);
             const int64_t n = map / a.S, s = map % a.S;
-            Buffer table_buffer(table_tensor(column)), locations_buffer(item(item(locations.tensor, 0, b), 2, n));
-            Buffer weights_buffer(slice(item(item(item(weights.tensor, 0, b), 2, n), 2, s), 2, g, num_groups));
+            Buffer table_buffer(table_tensor(column)), locations_buffer(item(item(in.locations.tensor, 0, b), 2, n));
+            Buffer weights_buffer(slice(item(item(item(in.weights.tensor, 0, b), 2, n), 2, s), 2, g, num_groups));
             void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(),
                             &careful,           slab_buffer.get()};
             run_kernel(variant, args, {});
@@ -162,16 +164,12 @@ void backward_maps(const DaInputs &a, const LevelTable &table, const Tensor &gra
         reduce_slabs(slabs[i], groups[i], gradient);
     }
     clear_gaps(groups, gradient);
-    if (copy) {
-        copy_elements(packed.tensor, target);
-    }
+    output.finish();
 }
 
 void backward(const DaInputs &a, const Tensor &grad_output, Gradients gradients) {
-    const char *name = nullptr;
-    for (const char *pass : {"da_backward_samples", "da_backward_value"}) {
-        name = choose_variant(pass, a.feature_maps.dtype).name;
-    }
+    const Variant &of_samples = choose_variant("da_backward_samples", a.feature_maps.dtype);
+    const Variant &of_maps = choose_variant("da_backward_value", a.feature_maps.dtype);
     set_last_variant("");
     for (std::optional<Tensor> *gradient : {&gradients.feature_maps, &gradients.locations, &gradients.weights}) {
         if (*gradient && (grad_output.empty() || a.nothing_to_sample())) {
@@ -185,15 +183,15 @@ void backward(const DaInputs &a, const Tensor &grad_output, Gradients gradients)
     const LevelTable table = make_map_table(a);
     const int64_t step = batches_at_once(a, table, grad_output);
     for (int64_t first = 0; first < a.B; first += step) {
-        const int64_t count = std::min(step, a.B - first);
+        const Batches in(of_maps, a, grad_output, first, std::min(step, a.B - first));
         if (gradients.locations || gradients.weights) {
-            backward_samples(a, table, grad_output, gradients, first, count);
+            backward_samples(of_samples, a, table, in, gradients);
         }
         if (gradients.feature_maps) {
-            backward_maps(a, table, grad_output, *gradients.feature_maps, first, count);
+            backward_maps(of_maps, a, table, in, *gradients.feature_maps);
         }
     }
-    set_last_variant(gradients.feature_maps ? name : choose_variant("da_backward_samples", a.feature_maps.dtype).name);
+    set_last_variant((gradients.feature_maps ? of_maps : of_samples).name);
 }
 
 }  // namespace

@@ -71,12 +71,8 @@ void forward_batches(const Variant &variant, const DaInputs &a, const Tensor &al
     const Parts parts = share_points(a);
     const OwnedTensor locations = by_parts(slice(a.sample_locations, 0, first, count), parts);
     const OwnedTensor weights = by_parts(slice(a.weights, 0, first, count), parts);
-    const Tensor output = slice(all_output, 0, first, count);
-    OwnedTensor packed_output;
-    const bool copy_output = !dense(output, 3) || !fits_buffer(output);
-    if (copy_output) {
-        packed_output = allocate_like(output, {0, 1, 2, 3});
-    }
+    const Tensor target = slice(all_output, 0, first, count);
+    const Output output(target, usable_in_place(target, variant));
 
     int32_t anchor_tile = static_cast<int32_t>(a.A), part_tile = 1;
     if (parts.count == 1) {
@@ -85,7 +81,7 @@ void forward_batches(const Variant &variant, const DaInputs &a, const Tensor &al
         part_tile = anchor_tile;
     }
     Buffer maps_buffer(maps.tensor), table_buffer(table_tensor(table)), locations_buffer(locations.tensor);
-    Buffer weights_buffer(weights.tensor), output_buffer(copy_output ? packed_output.tensor : output);
+    Buffer weights_buffer(weights.tensor), output_buffer(output.tensor());
     maps_buffer.flatten_keys(2);
     int32_t num_keys = maps.num_keys, key_step = maps.key_step, num_cameras = static_cast<int32_t>(a.N);
     int32_t num_parts = static_cast<int32_t>(parts.count);
@@ -95,9 +91,7 @@ void forward_batches(const Variant &variant, const DaInputs &a, const Tensor &al
                     &num_cameras,         &num_parts,         &careful,
                     &anchor_tile,         &part_tile,         output_buffer.get()};
     run_kernel(variant, args, {});
-    if (copy_output) {
-        copy_elements(packed_output.tensor, output);
-    }
+    output.finish();
 }
 
 void forward(const DaInputs &a, const Tensor &output) {

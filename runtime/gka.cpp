@@ -29,6 +29,19 @@ struct Gradients {
     std::optional<Tensor> value, weights;
 };
 
+/// What every pass reads, for some batch items.
+struct Batches {
+    int64_t first, count;
+    CellLocations cells;
+    OwnedTensor locations;  // [count, Q, M * S, 2]
+
+    Batches(const Variant &variant, const MsdaInputs &a, int64_t first, int64_t count)
+        : first(first),
+          count(count),
+          cells(prepare_cell_locations(slice(a.sampling_locations, 0, first, count))),
+          locations(joined_input(cells.bits.tensor, variant)) {}
+};
+
 /// Runs task(b, m, first query, number of queries) for all heads of `count` batch items, in parallel.
 template <typename Task>
 void for_each_head(const MsdaInputs &a, int64_t count, Task &&task) {
@@ -43,24 +56,22 @@ void for_each_head(const MsdaInputs &a, int64_t count, Task &&task) {
 
 /// What the kernels of forward and of the gradient of weights do alike: they go over the cells of a head once more for each of
 /// its samples. `input` and `output` are theirs alone: weights and output, or gradients of output and of weights.
-void run_heads(const Variant &variant, const MsdaInputs &a, LevelTable &levels, int64_t first, int64_t count,
-               const Tensor &input, const Tensor &output, bool samples_in) {
-    const Cells value = prepare_value(a, variant, a.reads_often(), first, count);
-    const CellLocations cells = prepare_cell_locations(slice(a.sampling_locations, 0, first, count));
-    const OwnedTensor locations = joined_input(cells.bits.tensor, variant);
+void run_heads(const Variant &variant, const MsdaInputs &a, const LevelTable &levels, const Batches &in, const Tensor &input,
+               const Tensor &output, bool samples_in) {
+    const Cells value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
     const LevelTable of_head = columns_of(levels, 0, a.samples(), 0);
-    for_each_head(a, count, [&](int64_t b, int64_t m, int64_t begin, int64_t queries) {
+    for_each_head(a, in.count, [&](int64_t b, int64_t m, int64_t begin, int64_t queries) {
         const auto rows = [&](const Tensor &tensor) { return slice(item(item(tensor, 0, b), 1, m), 0, begin, queries); };
         const auto samples = [&](const Tensor &tensor) {
             return slice(slice(item(tensor, 0, b), 1, m * a.samples(), a.samples()), 0, begin, queries);
         };
         LevelTable table = of_head;
         Buffer value_buffer(item(item(value.tensor, 0, b), 1, m)), table_buffer(table_tensor(table));
-        Buffer locations_buffer(samples(locations.tensor));
+        Buffer locations_buffer(samples(in.locations.tensor));
         Buffer input_buffer(samples_in ? samples(input) : rows(input)),
             output_buffer(samples_in ? rows(output) : samples(output));
         value_buffer.flatten_keys(1);
-        int32_t num_keys = value.num_keys, key_step = value.key_step, kind = cells.kind;
+        int32_t num_keys = value.num_keys, key_step = value.key_step, kind = in.cells.kind;
         bool careful = levels.careful;
         void *args[] = {
             value_buffer.get(), table_buffer.get(), locations_buffer.get(), input_buffer.get(), &num_keys, &key_step, &kind,
@@ -69,19 +80,14 @@ void run_heads(const Variant &variant, const MsdaInputs &a, LevelTable &levels, 
     });
 }
 
-void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, LevelTable &levels, int64_t first,
-                     int64_t count) {
+void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, const LevelTable &levels,
+                     int64_t first, int64_t count) {
+    const Batches in(variant, a, first, count);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
-    const Tensor output = slice(all_output, 0, first, count);
-    OwnedTensor packed_output;
-    const bool copy_output = !dense(output, 3) || !fits_buffer(output);
-    if (copy_output) {
-        packed_output = allocate_like(output, {0, 1, 2, 3});
-    }
-    run_heads(variant, a, levels, first, count, weights.tensor, copy_output ? packed_output.tensor : output, true);
-    if (copy_output) {
-        copy_elements(packed_output.tensor, output);
-    }
+    const Tensor target = slice(all_output, 0, first, count);
+    const Output output(target, usable_in_place(target, variant));
+    run_heads(variant, a, levels, in, weights.tensor, output.tensor(), true);
+    output.finish();
 }
 
 /// What forward and backward do alike before anything else. Careful also where a level has no cells.
@@ -98,12 +104,12 @@ void forward(MsdaInputs a, const Tensor &output) {
     if (output.empty()) {
         return;
     }
-    if (a.K == 0 || a.L == 0 || a.P == 0) {
+    if (a.is_empty()) {
         fill_zero(output);
         return;
     }
     int64_t dropped = 0;
-    LevelTable levels = prepare_levels(a, dropped);
+    const LevelTable levels = prepare_levels(a, dropped);
     const int64_t step = batches_at_once(a, {&output});
     for (int64_t first = 0; first < a.B; first += step) {
         forward_batches(variant, a, output, levels, first, std::min(step, a.B - first));
@@ -111,30 +117,20 @@ void forward(MsdaInputs a, const Tensor &output) {
     set_last_variant(variant.name);
 }
 
-void backward_samples(const MsdaInputs &a, LevelTable &levels, const Tensor &grad_output, const Tensor &all_grad_weights,
-                      int64_t first, int64_t count) {
-    const Variant &variant = choose_variant("gka_backward_samples", a.value.dtype);
-    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, false);
-    const JoinedOutput grad_weights(slice(all_grad_weights, 0, first, count), variant);
-    run_heads(variant, a, levels, first, count, rows.tensor, grad_weights.tensor(), false);
+void backward_samples(const Variant &variant, const MsdaInputs &a, const LevelTable &levels, const Batches &in,
+                      const Rows &rows, const Tensor &all_grad_weights) {
+    const JoinedOutput grad_weights(slice(all_grad_weights, 0, in.first, in.count), variant);
+    run_heads(variant, a, levels, in, rows.tensor, grad_weights.tensor(), false);
     grad_weights.finish();
 }
 
-void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor &grad_output, const Tensor &all_grad_value,
-                    int64_t first, int64_t count) {
-    const Variant &variant = choose_variant("gka_backward_value", a.value.dtype);
-    const Rows rows = prepare_rows(slice(grad_output, 0, first, count), variant, false);
-    const CellLocations cells = prepare_cell_locations(slice(a.sampling_locations, 0, first, count));
-    const OwnedTensor locations = joined_input(cells.bits.tensor, variant);
-    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
-
-    const Tensor target = slice(all_grad_value, 0, first, count);
-    OwnedTensor packed;
-    const bool copy = !dense(target, 3) || !fits_buffer(target);
-    if (copy) {
-        packed = allocate_like(target, {0, 1, 2, 3});
-    }
-    const Tensor gradient = copy ? packed.tensor : target;
+void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTable &levels, const Batches &in, const Rows &rows,
+                    const Tensor &all_grad_value) {
+    const int64_t count = in.count;
+    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, in.first, count), variant);
+    const Tensor target = slice(all_grad_value, 0, in.first, count);
+    const Output output(target, usable_in_place(target, variant));
+    const Tensor &gradient = output.tensor();
 
     // By heads where these are enough for the threads and the cells of one fit into L2; else by maps. Shapes alone decide,
     // since the order of sums in maps that share cells depends on it.
@@ -171,13 +167,13 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
         }
         Buffer slab_buffer(slab), rows_buffer(item(item(rows.tensor, 0, b), 1, m));
         bool careful = levels.careful;
-        int32_t kind = cells.kind;
+        int32_t kind = in.cells.kind;
         for (int64_t l : group.maps) {
             LevelTable column = columns_of(levels, l * samples_of_map, samples_of_map, group.first_key);
             const auto samples = [&](const Tensor &tensor) {
                 return slice(item(tensor, 0, b), 1, m * a.samples() + l * samples_of_map, samples_of_map);
             };
-            Buffer table_buffer(table_tensor(column)), locations_buffer(samples(locations.tensor));
+            Buffer table_buffer(table_tensor(column)), locations_buffer(samples(in.locations.tensor));
             Buffer weights_buffer(samples(weights.tensor));
             void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &kind,
                             &careful,           slab_buffer.get()};
@@ -188,19 +184,15 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Tensor 
         reduce_slabs(slabs[i], groups[i], gradient);
     }
     clear_gaps(groups, gradient);
-    if (copy) {
-        copy_elements(packed.tensor, target);
-    }
+    output.finish();
 }
 
 void backward(MsdaInputs a, const Tensor &grad_output, Gradients gradients) {
-    const char *name = nullptr;
-    for (const char *pass : {"gka_backward_samples", "gka_backward_value"}) {
-        name = choose_variant(pass, a.value.dtype).name;
-    }
+    const Variant &of_samples = choose_variant("gka_backward_samples", a.value.dtype);
+    const Variant &of_value = choose_variant("gka_backward_value", a.value.dtype);
     set_last_variant("");
     for (std::optional<Tensor> *gradient : {&gradients.value, &gradients.weights}) {
-        if (*gradient && (grad_output.empty() || a.K == 0 || a.L == 0 || a.P == 0)) {
+        if (*gradient && (grad_output.empty() || a.is_empty())) {
             fill_zero(**gradient);
             gradient->reset();
         }
@@ -208,25 +200,24 @@ void backward(MsdaInputs a, const Tensor &grad_output, Gradients gradients) {
     if (!gradients.value && !gradients.weights) {
         return;
     }
-    const int64_t all_keys = a.K;
     int64_t dropped = 0;
-    LevelTable levels = prepare_levels(a, dropped);
-    if (gradients.value && a.K != all_keys) {
-        fill_zero(slice(*gradients.value, 1, 0, dropped));
-        fill_zero(slice(*gradients.value, 1, dropped + a.K, all_keys - dropped - a.K));
-        gradients.value = slice(*gradients.value, 1, dropped, a.K);
+    const LevelTable levels = prepare_levels(a, dropped);
+    if (gradients.value) {
+        gradients.value = clear_dropped_keys(*gradients.value, a, dropped);
     }
     const int64_t step = batches_at_once(a, {&grad_output});
     for (int64_t first = 0; first < a.B; first += step) {
         const int64_t count = std::min(step, a.B - first);
+        const Batches in(of_value, a, first, count);
+        const Rows rows = prepare_rows(slice(grad_output, 0, first, count), of_value);
         if (gradients.weights) {
-            backward_samples(a, levels, grad_output, *gradients.weights, first, count);
+            backward_samples(of_samples, a, levels, in, rows, *gradients.weights);
         }
         if (gradients.value) {
-            backward_value(a, levels, grad_output, *gradients.value, first, count);
+            backward_value(of_value, a, levels, in, rows, *gradients.value);
         }
     }
-    set_last_variant(gradients.value ? name : choose_variant("gka_backward_samples", a.value.dtype).name);
+    set_last_variant((gradients.value ? of_value : of_samples).name);
 }
 
 }  // namespace

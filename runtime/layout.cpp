@@ -18,6 +18,10 @@ bool addressable(const Tensor &tensor, const Variant &variant) {
     return fits_buffer(tensor);
 }
 
+bool usable_in_place(const Tensor &tensor, const Variant &variant) {
+    return dense(tensor, tensor.ndim - 1) && addressable(tensor, variant);
+}
+
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
     Tensor part = tensor;
     part.data += first * tensor.strides[axis] * tensor.element_bytes();
@@ -49,13 +53,18 @@ Tensor as_pairs(const Tensor &tensor) {
     return pairs;
 }
 
+bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys, int64_t channel_multiple) {
+    const int64_t step = value.strides[1];
+    return usable_in_place(value, variant) && value.shape[3] % channel_multiple == 0 && value.shape[1] == keys && step >= 0 &&
+           (keys - 1) * step < INT32_MAX;
+}
+
 Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
                     int64_t channel_multiple) {
-    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], channel_multiple), step = value.strides[1];
+    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], channel_multiple);
     Cells cells;
     cells.tensor = value;
-    if (pack || !dense(value, 3) || value.shape[3] != channels || value.shape[1] != keys || !addressable(value, variant) ||
-        step < 0 || (keys - 1) * step >= INT32_MAX) {
+    if (pack || !cells_readable(value, variant, keys, channel_multiple)) {
         cells.packed = allocate_like(value, order, {value.shape[0], keys, heads, channels});
         copy_elements(value, cells.packed.tensor);
         cells.tensor = cells.packed.tensor;
@@ -66,11 +75,11 @@ Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std:
     return cells;
 }
 
-Rows prepare_rows(const Tensor &rows, const Variant &variant, bool pack) {
+Rows prepare_rows(const Tensor &rows, const Variant &variant) {
     Rows result;
     result.tensor = rows;
     const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
-    if (pack || !dense(rows, 3) || rows.shape[3] != channels || !addressable(rows, variant)) {
+    if (!usable_in_place(rows, variant) || rows.shape[3] != channels) {
         result.packed = allocate_like(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels});
         copy_elements(rows, result.packed.tensor);
         result.tensor = result.packed.tensor;
@@ -92,10 +101,6 @@ bool samples_joinable(const Tensor &tensor, const Variant &variant) {
     return dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step);
 }
 
-bool rows_writable(const Tensor &tensor, const Variant &variant) {
-    return dense(tensor, tensor.ndim - 1) && addressable(tensor, variant);
-}
-
 int64_t joined_workspace(const Tensor &tensor, const Variant &variant) {
     return samples_joinable(tensor, variant) ? 0 : workspace_block(tensor.elements() * tensor.element_bytes());
 }
@@ -108,21 +113,6 @@ OwnedTensor joined_input(const Tensor &tensor, const Variant &variant) {
     copy_elements(tensor, copy.tensor);
     copy.tensor = join_samples(copy.tensor);
     return copy;
-}
-
-JoinedOutput::JoinedOutput(const Tensor &tensor, const Variant &variant) : target_(tensor) {
-    if (samples_joinable(tensor, variant)) {
-        joined_ = join_samples(tensor);
-    } else {
-        copy_ = allocate_like(tensor);
-        joined_ = join_samples(copy_.tensor);
-    }
-}
-
-void JoinedOutput::finish() const {
-    if (joined_.data != target_.data) {
-        copy_elements(copy_.tensor, target_);
-    }
 }
 
 }  // namespace deformkit

@@ -27,6 +27,9 @@ bool dense(const Tensor &tensor, int axis);
 /// Whether a kernel's buffer can lie over `tensor`. Copies to and from a device know no steps backwards or in place.
 bool addressable(const Tensor &tensor, const Variant &variant);
 
+/// Whether kernels can read or write a tensor where it is, its innermost axis dense.
+bool usable_in_place(const Tensor &tensor, const Variant &variant);
+
 /// `count` items along `axis`, from `first` on.
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 
@@ -49,6 +52,8 @@ struct Cells {
 /// to fastest as `order` lists them, with zeros up to `keys` and to a multiple of channels.
 Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
                     int64_t channel_multiple = kChannelMultiple);
+/// Whether strides and sizes are a kernel's as they are.
+bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys, int64_t channel_multiple);
 
 /// Gradients of outputs as kernels read them: the same for [count, queries, heads, channels]; copied by heads.
 struct Rows {
@@ -56,30 +61,48 @@ struct Rows {
     Tensor tensor;
 };
 
-Rows prepare_rows(const Tensor &rows, const Variant &variant, bool pack);
+Rows prepare_rows(const Tensor &rows, const Variant &variant);
+
+/// A tensor to write to: the caller's own, or scratch memory in its place that finish() copies to where it belongs.
+class Output {
+public:
+    Output(const Tensor &target, bool in_place) : target_(target) {
+        if (!in_place) {
+            copy_ = allocate_like(target);
+        }
+    }
+    const Tensor &tensor() const { return is_copy() ? copy_.tensor : target_; }
+    void finish() const {
+        if (is_copy()) {
+            copy_elements(copy_.tensor, target_);
+        }
+    }
+
+private:
+    bool is_copy() const { return copy_.memory.data() != nullptr; }
+
+    Tensor target_;
+    OwnedTensor copy_;
+};
 
 /// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined.
 Tensor join_samples(const Tensor &tensor);
 /// Whether that can be had in place, samples beside each other as kernels want them.
 bool samples_joinable(const Tensor &tensor, const Variant &variant);
 
-/// Whether kernels can write rows of channels where they are.
-bool rows_writable(const Tensor &tensor, const Variant &variant);
-
 /// A tensor that kernels can use: the caller's memory where that will do, scratch memory otherwise.
 OwnedTensor joined_input(const Tensor &tensor, const Variant &variant);
 /// What that takes of a workspace, as JoinedOutput does.
 int64_t joined_workspace(const Tensor &tensor, const Variant &variant);
-/// The same to write to; finish() brings the result to where it belongs.
+/// The same to write to.
 class JoinedOutput {
 public:
-    JoinedOutput(const Tensor &tensor, const Variant &variant);
-    const Tensor &tensor() const { return joined_; }
-    void finish() const;
+    JoinedOutput(const Tensor &tensor, const Variant &variant) : output_(tensor, samples_joinable(tensor, variant)) {}
+    Tensor tensor() const { return join_samples(output_.tensor()); }
+    void finish() const { output_.finish(); }
 
 private:
-    Tensor target_, joined_;
-    OwnedTensor copy_;
+    Output output_;
 };
 
 }  // namespace deformkit

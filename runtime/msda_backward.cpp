@@ -65,8 +65,8 @@ bool any_non_finite(const Tensor &rows) {
     return found;
 }
 
-void backward_samples(const MsdaInputs &a, LevelTable &levels, const Batches &in, const MsdaBackwardCall &call) {
-    const Variant &variant = choose_variant("msda_backward_samples", a.value.dtype);
+void backward_samples(const Variant &variant, const MsdaInputs &a, LevelTable &levels, const Batches &in,
+                      const MsdaBackwardCall &call) {
     const Cells value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
     const Tensor table = table_tensor(levels);
     std::optional<JoinedOutput> grad_locations, grad_weights;
@@ -128,19 +128,14 @@ bool writes_directly(const MsdaInputs &a) {
     return a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0;
 }
 
-void backward_value(const MsdaInputs &a, const LevelTable &levels, const ScratchVector<SlabGroup> &groups, const Batches &in,
-                    const Tensor &all_grad_value) {
-    const Variant &variant = choose_variant("msda_backward_value", a.value.dtype);
+void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTable &levels,
+                    const ScratchVector<SlabGroup> &groups, const Batches &in, const Tensor &all_grad_value) {
     bool exact = any_non_finite(in.rows.tensor);
     const PackedSamples samples(a, in);
 
     const Tensor target = slice(all_grad_value, 0, in.first, in.count);
-    OwnedTensor packed;
-    const bool copy = !rows_writable(target, variant);
-    if (copy) {
-        packed = allocate_like(target);
-    }
-    const Tensor grad_value = copy ? packed.tensor : target;
+    const Output output(target, usable_in_place(target, variant));
+    const Tensor &grad_value = output.tensor();
     const bool direct = writes_directly(a);
 
     ScratchVector<Slabs> slabs(groups.size());
@@ -199,9 +194,7 @@ void backward_value(const MsdaInputs &a, const LevelTable &levels, const Scratch
         }
     }
     clear_gaps(groups, grad_value);
-    if (copy) {
-        copy_elements(packed.tensor, target);
-    }
+    output.finish();
 }
 
 bool is_trivial(const MsdaBackwardCall &call) {
@@ -252,7 +245,7 @@ WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
                    workspace_block(a.L * sizeof(Slabs)) + workspace_block((a.L + 1) * sizeof(int)) +
                    slabs_workspace(a.L, a.P, {a.B, a.M, a.Q, a.samples(), a.K}, count, a.D, a.value.dtype,
                                    writes_directly(a) && !drop);
-        if (!rows_writable(target, value)) {
+        if (!usable_in_place(target, value)) {
             of_value += workspace_block(target.elements() * storage);
         }
     }
@@ -280,9 +273,8 @@ void msda_backward(MsdaBackwardCall call) {
         }
     }
     // Also where nothing is to be done, a type that nothing serves is refused.
-    for (const char *pass : {"msda_backward_samples", "msda_backward_value"}) {
-        choose_variant(pass, a.value.dtype);
-    }
+    const Variant &of_samples = choose_variant("msda_backward_samples", a.value.dtype);
+    const Variant &of_value = choose_variant("msda_backward_value", a.value.dtype);
     const bool samples = call.grad_locations || call.grad_weights;
     if (!samples && !call.grad_value) {
         return;
@@ -296,18 +288,13 @@ void msda_backward(MsdaBackwardCall call) {
         return;
     }
     LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
-    const int64_t all_keys = a.K, dropped = drop_unused_keys(a, levels);
+    const int64_t dropped = drop_unused_keys(a, levels);
     ScratchVector<SlabGroup> groups;
     if (call.grad_value) {
-        Tensor &grad_value = *call.grad_value;
-        if (a.K != all_keys) {
-            fill_zero(slice(grad_value, 1, 0, dropped));
-            fill_zero(slice(grad_value, 1, dropped + a.K, all_keys - dropped - a.K));
-            grad_value = slice(grad_value, 1, dropped, a.K);
-        }
+        call.grad_value = clear_dropped_keys(*call.grad_value, a, dropped);
         groups = plan_slabs(levels, a.P, {a.B, a.M, a.Q, a.samples(), a.K});
     }
-    const Variant &variant = choose_variant(call.grad_value ? "msda_backward_value" : "msda_backward_samples", a.value.dtype);
+    const Variant &variant = call.grad_value ? of_value : of_samples;
     const int64_t step = batches_at_once(a, {&call.grad_output});
     for (int64_t first = 0; first < a.B; first += step) {
         Batches in{first, std::min(step, a.B - first), {}, {}, {}, {}};
@@ -316,10 +303,10 @@ void msda_backward(MsdaBackwardCall call) {
         in.locations = joined_input(slice(a.sampling_locations, 0, first, in.count), variant);
         in.weights = joined_input(slice(a.attention_weights, 0, first, in.count), variant);
         if (samples) {
-            backward_samples(a, levels, in, call);
+            backward_samples(of_samples, a, levels, in, call);
         }
         if (call.grad_value) {
-            backward_value(a, levels, groups, in, *call.grad_value);
+            backward_value(of_value, a, levels, groups, in, *call.grad_value);
         }
     }
     set_last_variant(variant.name);

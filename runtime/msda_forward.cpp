@@ -33,7 +33,7 @@ struct Traversal {
     }
     int64_t channel_multiple() const { return pairs ? 2 * kChannelMultiple : kChannelMultiple; }
     bool can_write(const Tensor &output, const Variant &variant) const {
-        return dense(output, 3) && addressable(output, variant) && (!pairs || can_be_pairs(output));
+        return usable_in_place(output, variant) && (!pairs || can_be_pairs(output));
     }
     /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
     int64_t query_tile(const MsdaInputs &a, int64_t count) const {
@@ -57,13 +57,8 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
     }
     const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
-    const Tensor output = slice(all_output, 0, first, count);
-    OwnedTensor packed_output;
-    const bool copy_output = !how.can_write(output, variant);
-    if (copy_output) {
-        packed_output = allocate_like(output);
-    }
-    const Tensor &written = copy_output ? packed_output.tensor : output;
+    const Tensor target = slice(all_output, 0, first, count);
+    const Output output(target, how.can_write(target, variant));
 
     bool careful = levels.careful;
     int32_t num_keys = value.num_keys, key_step = variant.gpu ? 1 : value.key_step;
@@ -82,7 +77,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
         run_kernel(kernel, args,
                    {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
     };
-    const Tensor result = how.pairs ? as_pairs(written) : written;
+    const Tensor result = how.pairs ? as_pairs(output.tensor()) : output.tensor();
     if (how.head_major != nullptr) {
         // A call for each block: its rows stand where batch items do, and all of them read the same value.
         const auto blocks = make_blocks(levels, a.samples(), a.Q, a.K, kBlock);
@@ -102,9 +97,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
     } else {
         run(variant, how.query_tile(a, count), value.tensor, locations.tensor, weights.tensor, result);
     }
-    if (copy_output) {
-        copy_elements(packed_output.tensor, output);
-    }
+    output.finish();
 }
 
 }  // namespace

@@ -104,6 +104,12 @@ int64_t drop_unused_keys(MsdaInputs &a, LevelTable &levels) {
     return begin;
 }
 
+Tensor clear_dropped_keys(const Tensor &gradient, const MsdaInputs &a, int64_t dropped) {
+    fill_zero(slice(gradient, 1, 0, dropped));
+    fill_zero(slice(gradient, 1, dropped + a.K, gradient.shape[1] - dropped - a.K));
+    return slice(gradient, 1, dropped, a.K);
+}
+
 int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others) {
     const int64_t batch_bytes = std::max<int64_t>(1, a.K * a.M * a.D * a.value.element_bytes());
     bool fits = true;
@@ -121,34 +127,22 @@ int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Te
     return keys_may_be_dropped(a) ? a.B : batches_at_once(a, others);
 }
 
-namespace {
-
-/// Whether value, some batch items of it, can be read where it is.
-bool value_readable(const MsdaInputs &a, const Tensor &value, const Variant &variant, int64_t channel_multiple) {
-    return dense(value, 3) && a.D % channel_multiple == 0 && a.K >= 2 && addressable(value, variant) && value.strides[1] >= 0 &&
-           !keys_may_be_dropped(a);
-}
-
-}  // namespace
-
 int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count, int64_t channel_multiple) {
-    if (!pack && value_readable(a, slice(a.value, 0, 0, count), variant, channel_multiple)) {
+    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, channel_multiple);
+    if (!pack && cells_readable(slice(a.value, 0, 0, count), variant, K, channel_multiple)) {
         return 0;
     }
-    const int64_t D = round_up(a.D, channel_multiple);
     const int64_t cell_bytes = a.M * D * a.value.element_bytes();
-    const int64_t packed = count * std::max<int64_t>(a.K, 2) * cell_bytes;
+    const int64_t packed = count * K * cell_bytes;
     // Fewer keys let batches_at_once() take more items, to kMaxPackedBytes before channels are filled up.
-    const int64_t most =
-        std::max(kMaxPackedBytes * divide_up(D, std::max<int64_t>(a.D, 1)), std::max<int64_t>(a.K, 2) * cell_bytes);
+    const int64_t most = std::max(kMaxPackedBytes * divide_up(D, std::max<int64_t>(a.D, 1)), K * cell_bytes);
     return workspace_block(keys_may_be_dropped(a) ? std::min(packed, most) : packed);
 }
 
 Cells prepare_value(const MsdaInputs &a, const Variant &variant, bool pack, int64_t first, int64_t count,
                     int64_t channel_multiple) {
-    const Tensor value = slice(a.value, 0, first, count);
-    return prepare_cells(value, variant, pack || !value_readable(a, value, variant, channel_multiple), {0, 2, 1, 3},
-                         std::max<int64_t>(a.K, 2), channel_multiple);
+    return prepare_cells(slice(a.value, 0, first, count), variant, pack, {0, 2, 1, 3}, std::max<int64_t>(a.K, 2),
+                         channel_multiple);
 }
 
 }  // namespace deformkit

@@ -41,6 +41,9 @@ Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &inp
 /// `value` and K are cut down, first keys with them. Returns how many keys went in front.
 int64_t drop_unused_keys(MsdaInputs &inputs, LevelTable &levels);
 
+/// What that left of a gradient of value, from key `dropped` on. The rest of it, for keys that no level has, is cleared.
+Tensor clear_dropped_keys(const Tensor &gradient, const MsdaInputs &inputs, int64_t dropped);
+
 /// Batch items to take at once, so that copies stay within bounds and strides within 32 bits.
 int64_t batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Tensor *> others);
 
