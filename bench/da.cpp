@@ -1,4 +1,5 @@
 // Deformable aggregation, forward and backward.
+#include <string>
 #include <utility>
 
 #include "operators.h"
@@ -39,40 +40,19 @@ Workload forward_of(const DaWorkload &w) {
     return workload;
 }
 
-/// The forward's inputs, and all three gradients.
-Workload backward_of(const DaWorkload &w) {
-    Workload workload = forward_of(w);
-    std::vector<Argument> &arguments = workload.arguments;
-    arguments.back().name = "grad_output";
-    arguments.back().kind = Argument::kInput;
-    for (size_t i : {0, 3, 4}) {
-        arguments.push_back({"grad_" + arguments[i].name, Argument::kOutput, arguments[i].shape});
-    }
-    workload.make_inputs = [w, forward = workload.make_inputs] {
-        std::vector<Numbers> numbers = forward();
-        numbers[5].floats = testing::uniform_numbers(w.batch * w.anchors * w.groups * w.channels, kInputSeed + 1);
-        numbers.resize(9);
-        return numbers;
-    };
-    return workload;
+Workload with_gradients_of(const DaWorkload &w) {
+    return backward_of(forward_of(w), {0, 3, 4});
 }
 
-Pass make_pass(const char *name, Workload (*workload_of)(const DaWorkload &)) {
-    Pass pass;
-    pass.op = "da";
-    pass.name = name;
-    pass.title = std::string("Deformable aggregation ") + name;
-    pass.overhead = workload_of(kCallOverhead);
-    for (const DaWorkload &w : testing::da_model_workloads()) {
-        pass.workloads.push_back(workload_of(w));
-    }
-    return pass;
+Pass described(const char *name, Workload (*workload_of)(const DaWorkload &)) {
+    return make_pass("da", name, std::string("Deformable aggregation ") + name, workload_of, kCallOverhead,
+                     testing::da_model_workloads());
 }
 
 }  // namespace
 
 Pass da_forward() {
-    Pass pass = make_pass("forward", forward_of);
+    Pass pass = described("forward", forward_of);
     pass.variant_of = "forward";
     pass.function = "deformkit_deformable_aggregation_forward";
     pass.call = calling(deformkit_deformable_aggregation_forward);
@@ -80,7 +60,7 @@ Pass da_forward() {
 }
 
 Pass da_backward() {
-    Pass pass = make_pass("backward", backward_of);
+    Pass pass = described("backward", with_gradients_of);
     pass.variant_of = "backward_value";
     pass.function = "deformkit_deformable_aggregation_backward";
     pass.call = calling(deformkit_deformable_aggregation_backward);

@@ -1,79 +1,30 @@
 // Geometric kernel attention, forward and backward.
-#include <utility>
+#include <string>
 
 #include "operators.h"
 
 namespace deformkit::bench {
 namespace {
 
-using testing::Locations;
-using testing::MsdaInputs;
 using testing::MsdaWorkload;
 
-/// One query on maps that stay in the first-level cache: what is left is validation, dispatch and setting up.
-const MsdaWorkload kCallOverhead{"call_overhead", 1, 1, 8, 32, {{8, 8}, {4, 4}, {2, 2}, {1, 1}}, 4, Locations::kWide};
-
 Workload forward_of(const MsdaWorkload &w) {
-    const auto levels = static_cast<int64_t>(w.levels.size());
-    Workload workload;
-    workload.name = w.name;
-    workload.samples = w.batch * w.queries * w.heads * levels * w.points;
-    workload.channels = w.channels;
-    workload.arguments = {
-        {"value", Argument::kInput, {w.batch, w.keys(), w.heads, w.channels}},
-        {"spatial_shapes", Argument::kIndex, {levels, 2}},
-        {"level_start_index", Argument::kIndex, {levels}},
-        {"sampling_locations", Argument::kInput, {w.batch, w.queries, w.heads, levels, w.points, 2}},
-        {"attention_weights", Argument::kInput, {w.batch, w.queries, w.heads, levels, w.points}},
-        {"output", Argument::kOutput, {w.batch, w.queries, w.heads * w.channels}},
-    };
-    workload.make_inputs = [w] {
-        MsdaInputs inputs = testing::make_gka_inputs(w, kInputSeed);
-        std::vector<Numbers> numbers(6);
-        numbers[0].floats = std::move(inputs.value);
-        numbers[1].indices = std::move(inputs.spatial_shapes);
-        numbers[2].indices = std::move(inputs.level_start_index);
-        numbers[3].floats = std::move(inputs.sampling_locations);
-        numbers[4].floats = std::move(inputs.attention_weights);
-        return numbers;
-    };
-    return workload;
+    return attention_forward(w, testing::make_gka_inputs);
 }
 
-/// The forward's inputs, and both gradients.
-Workload backward_of(const MsdaWorkload &w) {
-    Workload workload = forward_of(w);
-    std::vector<Argument> &arguments = workload.arguments;
-    arguments.back().name = "grad_output";
-    arguments.back().kind = Argument::kInput;
-    for (size_t i : {0, 4}) {
-        arguments.push_back({"grad_" + arguments[i].name, Argument::kOutput, arguments[i].shape});
-    }
-    workload.make_inputs = [w, forward = workload.make_inputs] {
-        std::vector<Numbers> numbers = forward();
-        numbers[5].floats = testing::uniform_numbers(w.batch * w.queries * w.heads * w.channels, kInputSeed + 1);
-        numbers.resize(8);
-        return numbers;
-    };
-    return workload;
+Workload with_gradients_of(const MsdaWorkload &w) {
+    return backward_of(forward_of(w), {0, 4});
 }
 
-Pass make_pass(const char *name, Workload (*workload_of)(const MsdaWorkload &)) {
-    Pass pass;
-    pass.op = "gka";
-    pass.name = name;
-    pass.title = std::string("Geometric kernel attention ") + name;
-    pass.overhead = workload_of(kCallOverhead);
-    for (const MsdaWorkload &w : testing::gka_model_workloads()) {
-        pass.workloads.push_back(workload_of(w));
-    }
-    return pass;
+Pass described(const char *name, Workload (*workload_of)(const MsdaWorkload &)) {
+    return make_pass("gka", name, std::string("Geometric kernel attention ") + name, workload_of, kAttentionCallOverhead,
+                     testing::gka_model_workloads());
 }
 
 }  // namespace
 
 Pass gka_forward() {
-    Pass pass = make_pass("forward", forward_of);
+    Pass pass = described("forward", forward_of);
     pass.variant_of = "forward";
     pass.function = "deformkit_geometric_kernel_attention_forward";
     pass.call = calling(deformkit_geometric_kernel_attention_forward);
@@ -81,7 +32,7 @@ Pass gka_forward() {
 }
 
 Pass gka_backward() {
-    Pass pass = make_pass("backward", backward_of);
+    Pass pass = described("backward", with_gradients_of);
     pass.variant_of = "backward_value";
     pass.function = "deformkit_geometric_kernel_attention_backward";
     pass.call = calling(deformkit_geometric_kernel_attention_backward);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +69,31 @@ std::function<deformkit_status(DLTensor *)> calling(deformkit_status (*function)
 
 /// The same inputs for everything that is measured.
 constexpr uint32_t kInputSeed = 1;
+
+/// Backward from forward, whose last argument is the output: its gradient is one more input, and there is a gradient for each
+/// argument that `wanted` counts.
+Workload backward_of(const Workload &forward, std::initializer_list<size_t> wanted);
+
+/// MSDA and geometric kernel attention take the same arguments.
+Workload attention_forward(const testing::MsdaWorkload &workload,
+                           testing::MsdaInputs (*make_inputs)(const testing::MsdaWorkload &, uint32_t seed));
+
+/// One query on maps that stay in the first-level cache: what is left is validation, dispatch and setting up.
+extern const testing::MsdaWorkload kAttentionCallOverhead;
+
+template <typename Described>
+Pass make_pass(const char *op, const char *name, const std::string &title, Workload (*workload_of)(const Described &),
+               const Described &overhead, const std::vector<Described> &workloads) {
+    Pass pass;
+    pass.op = op;
+    pass.name = name;
+    pass.title = title;
+    pass.overhead = workload_of(overhead);
+    for (const Described &workload : workloads) {
+        pass.workloads.push_back(workload_of(workload));
+    }
+    return pass;
+}
 
 Pass msda_forward();
 Pass msda_backward();
