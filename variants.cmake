@@ -18,8 +18,11 @@ deformkit_variants(msda forward f64 TARGETS avx512 avx2 sse41)
 # The same operator in another traversal of the same data: the runtime runs it in place of `forward` of the same target where that
 # pays. No row of its own: chosen and named together with the row that it stands in for.
 deformkit_variants(msda forward_head_major f32 TARGETS avx512 avx2 sse41 COMPANION)
-deformkit_variants(msda forward_head_major f16 TARGETS avx512 avx2 COMPANION)
+deformkit_variants(msda forward_head_major f16 TARGETS avx512 avx2 sse41 COMPANION)
 deformkit_variants(msda forward_head_major bf16 TARGETS avx512 avx2 sse41 COMPANION)
+# What it reads of these types: value in float32.
+deformkit_variants(rows widen f16 TARGETS avx512 avx2 sse41 COMPANION)
+deformkit_variants(rows widen bf16 TARGETS avx512 avx2 sse41 COMPANION)
 
 # Backward: what samples get, what value gets, and the passes over rows of channels that go with them.
 foreach (type f32 f16 bf16 f64)

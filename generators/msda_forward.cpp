@@ -1,7 +1,5 @@
 #include "msda_forward.h"
 
-#include <functional>
-
 namespace deformkit {
 
 using namespace Halide;
@@ -14,24 +12,11 @@ BilinearTap tap_at(const MsdaForwardInputs &in, const Expr &f, const Expr &q, co
                        in.level_table(f, kHeight));
 }
 
-/// Element `i` of a Func that may be a tuple.
-Expr at(const Func &f, const std::vector<Expr> &args, int i) {
-    return f.outputs() == 1 ? Expr(f(args)) : Expr(f(args)[i]);
-}
-
 }  // namespace
 
-MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_taps) {
+MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck) {
     const Type type = in.value.types()[0];
     const Expr zero = make_zero(type);
-    const int channels_at_d = in.value.outputs();
-    const auto for_channels = [&](const std::function<Expr(int)> &channel) {
-        std::vector<Expr> all(channels_at_d);
-        for (int i = 0; i < channels_at_d; i++) {
-            all[i] = channel(i);
-        }
-        return Tuple(all);
-    };
     // Multiply-adds where the target has them; otherwise the compiler would be free to sum in any order.
     const auto add_products = [&](const std::vector<Expr> &products) {
         Expr total = products[0];
@@ -40,11 +25,9 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         }
         return total;
     };
-    const auto value = [&](const Expr &position, int i) { return at(in.value, {d, m, position, b}, i); };
 
     samples = RDom(0, in.num_samples, "samples");
     {
-        const Expr f = m * in.num_samples + s;
         const BilinearTap tap = tap_at(in, f, q, b);
         const Expr weight = select(tap.inside, in.attention_weights(f, q, b), zero);
         std::vector<Expr> fields(kTapFields);
@@ -55,32 +38,24 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
             fields[kCornerWeight + 2 * j] = pair.weight[0] * row_weight;
             fields[kCornerWeight + 2 * j + 1] = pair.weight[1] * row_weight;
         }
-        taps(s, field, m, q, b) = mux(field, fields);
+        taps(f, field, q, b) = mux(field, fields);
+        head_taps(s, field, m, q, b) = taps(m * in.num_samples + s, field, q, b);
     }
     {
-        const auto stored_tap = [&](int index) -> Expr {
-            return flat_taps ? taps(m * in.num_samples + samples.x, index, 0, q, b) : taps(samples.x, index, m, q, b);
-        };
+        const auto stored_tap = [&](int index) { return Expr(head_taps(samples.x, index, m, q, b)); };
         const auto position = [&](int c) {
             const Expr pair = cast<int32_t>(reinterpret(UInt(type.bits()), stored_tap(kPairPosition + c / 2)));
             // cell_pair has clamped it, once for all channels.
             return unsafe_promise_clamped(pair + (c % 2) * in.key_step, 0, in.max_position);
         };
-        const auto corner = [&](int c, int i) { return stored_tap(kCornerWeight + c) * value(position(c), i); };
-        sum(d, m, q, b) = for_channels([&](int) { return make_zero(type); });
-        sum(d, m, q, b) = for_channels([&](int i) {
-            return ordered_add(at(sum, {d, m, q, b}, i),
-                               add_products({corner(0, i), corner(1, i), corner(2, i), corner(3, i)}));
-        });
+        const auto corner = [&](int c) { return stored_tap(kCornerWeight + c) * in.value(d, m, position(c), b); };
+        sum(d, m, q, b) = zero;
+        sum(d, m, q, b) = ordered_add(sum(d, m, q, b), add_products({corner(0), corner(1), corner(2), corner(3)}));
     }
 
     channels = RDom(0, in.num_channels, "channels");
     suspect(m, q, b) = in.careful;
-    Expr some_nan = is_nan_bits(at(sum, {channels.x, m, q, b}, 0));
-    for (int i = 1; i < channels_at_d; i++) {
-        some_nan = some_nan || is_nan_bits(at(sum, {channels.x, m, q, b}, i));
-    }
-    suspect(m, q, b) = suspect(m, q, b) || some_nan;
+    suspect(m, q, b) = suspect(m, q, b) || is_nan_bits(sum(channels.x, m, q, b));
 
     exact_samples = RDom(0, in.num_samples, "exact_samples");
     if (recheck) {
@@ -91,7 +66,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
         const BilinearTap tap = tap_at(in, f, q, b);
         // The same products in the same order as `sum`, so that what is left out changes no other bit.
         const Expr weight = select(tap.inside, in.attention_weights(f, q, b), zero);
-        std::vector<std::vector<Expr>> corners(channels_at_d);
+        std::vector<Expr> corners;
         for (int c = 0; c < 4; c++) {
             const int j = c / 2, i = c % 2;
             const Expr key = cast<int64_t>(in.level_table(f, kFirstKey)) +
@@ -99,29 +74,23 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in, bool recheck, bool flat_ta
             const Expr counts = tap.inside && tap.has_column(i) && tap.has_row(j) && key >= 0 && key < in.num_keys;
             const Expr safe_key = cast<int32_t>(clamp(key, cast<int64_t>(0), cast<int64_t>(in.num_keys - 1)));
             const Expr position = unsafe_promise_clamped(safe_key * in.key_step, 0, in.max_position);
-            for (int channel = 0; channel < channels_at_d; channel++) {
-                corners[channel].push_back(tap.column_weight(i) * (tap.row_weight(j) * weight) *
-                                           select(counts, value(position, channel), zero));
-            }
+            corners.push_back(tap.column_weight(i) * (tap.row_weight(j) * weight) *
+                              select(counts, in.value(d, m, position, b), zero));
         }
         if (recheck) {
             // Nothing at all where nothing is suspect, not even zeros.
             RDom once(0, 1, "once");
             once.where(suspect(m, q, b));
-            exact(d, m, q, b) = for_channels([&](int) { return undef(type); });
-            exact(d, m, q, b) = for_channels([&](int) { return cast(type, once.x); });
+            exact(d, m, q, b) = undef(type);
+            exact(d, m, q, b) = cast(type, once.x);
         } else {
-            exact(d, m, q, b) = for_channels([&](int) { return make_zero(type); });
+            exact(d, m, q, b) = zero;
         }
-        exact(d, m, q, b) = for_channels([&](int i) {
-            return ordered_add(at(exact, {d, m, q, b}, i), add_products(corners[i]));
-        });
+        exact(d, m, q, b) = ordered_add(exact(d, m, q, b), add_products(corners));
     }
 
-    for (int i = 0; i < channels_at_d; i++) {
-        const Expr corrected = at(exact, {d, m, q, b}, i);
-        result.push_back(recheck ? select(suspect(m, q, b), corrected, at(sum, {d, m, q, b}, i)) : corrected);
-    }
+    const Expr corrected = exact(d, m, q, b);
+    result = recheck ? select(suspect(m, q, b), corrected, sum(d, m, q, b)) : corrected;
 }
 
 }  // namespace deformkit

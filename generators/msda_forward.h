@@ -9,15 +9,13 @@
 
 #include <Halide.h>
 
-#include <vector>
-
 #include "sampling.h"
 
 namespace deformkit {
 
 /// Numbers come in the type of arithmetic.
 struct MsdaForwardInputs {
-    Halide::Func value;               ///< (d, m, k * key_step, b); a pair of channels at each d where it is a pair
+    Halide::Func value;               ///< (d, m, k * key_step, b)
     Halide::Func level_table;         ///< (f, LevelRow)
     Halide::Func sampling_locations;  ///< (xy, f, q, b)
     Halide::Func attention_weights;   ///< (f, q, b)
@@ -36,20 +34,20 @@ enum TapField { kPairPosition = 0, kCornerWeight = 2, kTapFields = 6 };
 /// Two ways to the same result. `sum` multiplies a cell that does not count by zero, which is right unless that cell is NaN or
 /// infinite. `exact` leaves it out, at several times the cost. `suspect` tells where the first may differ from the second.
 struct MsdaForward {
-    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, field{"field"};
+    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, f{"f"}, field{"field"};
     Halide::RDom samples, channels, exact_samples;
 
-    Halide::Func taps{"taps"};        ///< (s, TapField, m, q, b), or (f, TapField, 0, q, b) with flat_taps
-    Halide::Func sum{"sum"};          ///< (d, m, q, b), of as many channels as value
-    Halide::Func suspect{"suspect"};  ///< (m, q, b)
-    Halide::Func exact{"exact"};      ///< (d, m, q, b), undefined where nothing is suspect
+    Halide::Func taps{"taps"};            ///< (f, TapField, q, b)
+    Halide::Func head_taps{"head_taps"};  ///< the same as (s, TapField, m, q, b)
+    Halide::Func sum{"sum"};              ///< (d, m, q, b)
+    Halide::Func suspect{"suspect"};      ///< (m, q, b)
+    Halide::Func exact{"exact"};          ///< (d, m, q, b), undefined where nothing is suspect
 
-    std::vector<Halide::Expr> result;  ///< of (d, m, q, b): one, or a pair
+    Halide::Expr result;  ///< of (d, m, q, b)
 
     /// `recheck`: `sum`, corrected by `exact` where suspect (CPUs). Otherwise `exact` alone (GPUs, where a predicated load is
     /// as cheap as a plain one).
-    /// `flat_taps`: taps are asked for along f, so that vectors fill even where a head has few samples.
-    MsdaForward(const MsdaForwardInputs &inputs, bool recheck, bool flat_taps);
+    MsdaForward(const MsdaForwardInputs &inputs, bool recheck);
 };
 
 }  // namespace deformkit

@@ -10,8 +10,7 @@ using namespace Halide;
 /// Shapes, fastest axis first, mins all zero:
 ///   value [D', M, (K - 1) * key_step + 1, B], D' >= D a multiple of the vector width, K >= 2;  level_table [M * S, 3];
 ///   sampling_locations [2, M * S, Q, B];  attention_weights [M * S, Q, B];  output [D, M, Q, B].
-/// The innermost axes are dense; every other stride is free. Head-major bfloat16 takes value and output as uint32, two channels
-/// each: D and D' are half of the channels.
+/// The innermost axes are dense; every other stride is free. Head-major takes value in the type of arithmetic.
 template <deformkit::Traversal traversal>
 class MsdaForwardGenerator : public Generator<MsdaForwardGenerator<traversal>> {
 public:
@@ -35,18 +34,17 @@ public:
     GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
 
     void configure() {
-        value.set_type(paired() ? UInt(32) : Type(storage_type));
+        const bool copied = traversal == deformkit::Traversal::kHeadMajor;
+        value.set_type(copied ? deformkit::compute_type(storage_type) : Type(storage_type));
         sampling_locations.set_type(storage_type);
         attention_weights.set_type(storage_type);
-        output.set_type(paired() ? UInt(32) : Type(storage_type));
+        output.set_type(storage_type);
     }
-
-    bool paired() const { return traversal == deformkit::Traversal::kHeadMajor && Type(storage_type).is_bfloat(); }
 
     void generate() {
         const Target target = this->get_target();
         deformkit::MsdaForwardInputs in;
-        in.value = paired() ? deformkit::widened_pairs(value) : deformkit::widened(value, target);
+        in.value = deformkit::widened(value, target);
         in.level_table = level_table;
         in.sampling_locations = deformkit::widened(sampling_locations, target);
         in.attention_weights = deformkit::widened(attention_weights, target);
@@ -58,10 +56,9 @@ public:
         in.careful = careful;
         const bool gpu = target.has_gpu_feature();
         in.fused = gpu || target.has_feature(Target::FMA);
-        deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu, traversal == deformkit::Traversal::kGrouped);
+        deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu);
         output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) =
-            paired() ? deformkit::round_to_pair(algorithm.result[0], algorithm.result[1])
-                     : deformkit::round_to_storage(storage_type, algorithm.result[0], target);
+            deformkit::round_to_storage(storage_type, algorithm.result, target);
 
         deformkit::dense_from_zero(value);
         deformkit::dense_from_zero(level_table);
@@ -76,10 +73,9 @@ public:
             deformkit::schedule_msda_forward_gpu(algorithm, output);
         } else {
             value.dim(2).set_stride(1);
-            const int compute_lanes = lanes * 32 / deformkit::compute_type(storage_type).bits();
             const bool common = deformkit::compute_type(storage_type).bits() == 32;
-            const deformkit::MsdaForwardCpuKnobs knobs{compute_lanes, traversal,        query_tile,
-                                                       num_samples,   paired() ? 2 : 1, common};
+            const deformkit::MsdaForwardCpuKnobs knobs{deformkit::compute_lanes(storage_type, lanes), traversal, query_tile,
+                                                       num_samples, common};
             deformkit::schedule_msda_forward_cpu(algorithm, output, knobs);
         }
     }

@@ -35,6 +35,29 @@ public:
     }
 };
 
+/// input [D, M, cells]; output [D, M, cells] in the type of arithmetic.
+class RowsWiden : public Generator<RowsWiden> {
+public:
+    Input<Buffer<void, 3>> input{"input"};
+    Output<Buffer<void, 3>> output{"output"};
+
+    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
+    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
+
+    void configure() {
+        input.set_type(storage_type);
+        output.set_type(deformkit::compute_type(storage_type));
+    }
+
+    void generate() {
+        deformkit::RowsWiden algorithm(deformkit::widened(input, get_target()));
+        output(algorithm.d, algorithm.m, algorithm.cell) = algorithm.result;
+        deformkit::dense_from_zero(input);
+        deformkit::dense_from_zero(output);
+        deformkit::schedule_rows_widen_cpu(algorithm, output, deformkit::compute_lanes(storage_type, lanes));
+    }
+};
+
 /// slabs [D', cells, M, parts] in the type of arithmetic, D' a multiple of 16;  output [D, M, cells], D <= D'.
 class RowsReduce : public Generator<RowsReduce> {
 public:
@@ -63,4 +86,5 @@ public:
 }  // namespace
 
 HALIDE_REGISTER_GENERATOR(RowsMagnitude, rows_magnitude)
+HALIDE_REGISTER_GENERATOR(RowsWiden, rows_widen)
 HALIDE_REGISTER_GENERATOR(RowsReduce, rows_reduce)

@@ -33,16 +33,11 @@ Expr round_to_f16(const Expr &result) {
     return reinterpret(Float(16), cast<uint16_t>(narrow | ((bits >> 16) & u32(0x8000))));
 }
 
-// To the upper half; the lower is of no meaning. Halide's own conversion adds to the bits of a NaN as to any other, and may
-// arrive at infinity or zero.
-Expr round_upper_half(const Expr &result) {
+// Halide's own conversion adds to the bits of a NaN as to any other, and may arrive at infinity or zero.
+Expr round_to_bf16(const Expr &result) {
     const Expr bits = reinterpret<uint32_t>(result);
     const Expr rounded = bits + (u32(0x7fff) + ((bits >> 16) & 1)), quiet = bits | u32(0x400000);
-    return select(is_nan_bits(result), quiet, rounded);
-}
-
-Expr round_to_bf16(const Expr &result) {
-    return reinterpret(BFloat(16), cast<uint16_t>(round_upper_half(result) >> 16));
+    return reinterpret(BFloat(16), cast<uint16_t>(select(is_nan_bits(result), quiet, rounded) >> 16));
 }
 
 bool converts_f16(const Target &target) {
@@ -51,6 +46,9 @@ bool converts_f16(const Target &target) {
 
 }  // namespace
 
+// Of the instructions that newer processors have for these types none pays. In a loop over detr_encoder's largest level
+// (AVX-512, 2 MB L2, one thread), against float32: bfloat16 1.09x, vdpbf16ps with each weight as three bfloat16 (else it is not
+// float32 arithmetic) 0.54x; float16 by vcvtph2ps 1.20x, by AVX512-FP16's vcvtph2psx 1.21x.
 Expr widen(const Expr &stored, const Target &target) {
     const Type type = stored.type();
     if (type.is_bfloat()) {
@@ -60,19 +58,6 @@ Expr widen(const Expr &stored, const Target &target) {
         return converts_f16(target) ? cast<float>(stored) : widen_f16(stored);
     }
     return stored;
-}
-
-// Of the instructions that newer processors have for these types none pays. In a loop over detr_encoder's largest level
-// (AVX-512, 2 MB L2, one thread), against float32: bfloat16 pairs 1.28x, one by one 1.09x, vdpbf16ps with each weight as three
-// bfloat16 (else it is not float32 arithmetic) 0.54x; float16 by vcvtph2ps 1.20x, by AVX512-FP16's vcvtph2psx 1.21x.
-Func widened_pairs(const Func &words) {
-    Func pairs(words.name() + "_pairs");
-    pairs(_) = Tuple(reinterpret<float>(words(_) << 16), reinterpret<float>(words(_) & u32(0xffff0000)));
-    return pairs;
-}
-
-Expr round_to_pair(const Expr &first, const Expr &second) {
-    return (round_upper_half(first) >> 16) | (round_upper_half(second) & u32(0xffff0000));
 }
 
 Func widened(const Func &stored, const Target &target) {

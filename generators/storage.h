@@ -8,13 +8,6 @@ namespace deformkit {
 /// `stored`, of 16 bits, as float32, exactly; a float of 32 or 64 bits as it is.
 Halide::Expr widen(const Halide::Expr &stored, const Halide::Target &target);
 
-/// The two bfloat16 numbers in each 32 bits of `words`, as a pair of float32. Half as many instructions as to widen them one by
-/// one: a shift for the first, a mask for the second.
-Halide::Func widened_pairs(const Halide::Func &words);
-
-/// A pair of results, rounded to bfloat16, as 32 bits.
-Halide::Expr round_to_pair(const Halide::Expr &first, const Halide::Expr &second);
-
 /// What reads `stored` in the type of arithmetic, for algorithms that know of no other.
 Halide::Func widened(const Halide::Func &stored, const Halide::Target &target);
 

@@ -1,11 +1,9 @@
 #include "blocks.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "layout.h"
-#include "parallel.h"
 #include "workspace.h"
 
 namespace deformkit {
@@ -80,6 +78,11 @@ ScratchVector<Block> make_blocks(const LevelTable &levels, int64_t samples, int6
     return blocks;
 }
 
+bool in_order(const ScratchVector<Block> &blocks) {
+    return std::all_of(blocks.begin(), blocks.end(),
+                       [](const Block &block) { return block.height == 1 && block.packed == block.first; });
+}
+
 Tensor block_of(const Tensor &tensor, int axis, const Block &block) {
     Tensor part = tensor.insert_axis(axis);
     part.data += block.first * tensor.strides[axis] * tensor.element_bytes();
@@ -93,83 +96,19 @@ Tensor packed_block_of(const Tensor &tensor, int axis, const Block &block) {
     return block_of(tensor, axis, {block.packed, block.width, block.height, block.width, 0});
 }
 
-namespace {
-
-template <size_t Bytes>
-void copy_pieces(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count, size_t) {
-    for (int64_t i = 0; i < count; i++) {
-        std::memcpy(to + i * to_step, from + i * from_step, Bytes);
-    }
-}
-
-void copy_pieces_of_any_size(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count,
-                             size_t bytes) {
-    for (int64_t i = 0; i < count; i++) {
-        std::memcpy(to + i * to_step, from + i * from_step, bytes);
-    }
-}
-
-/// Pieces are small, and a call of memcpy for each would take longer than the copy.
-auto piece_copier(size_t bytes) {
-    switch (bytes) {
-        case 8:
-            return copy_pieces<8>;
-        case 16:
-            return copy_pieces<16>;
-        case 32:
-            return copy_pieces<32>;
-        case 64:
-            return copy_pieces<64>;
-        case 128:
-            return copy_pieces<128>;
-        default:
-            return copy_pieces_of_any_size;
-    }
-}
-
-}  // namespace
-
-// Less than about 20 us of work is not worth waking a thread for.
-constexpr int64_t kBytesPerTask = int64_t{128} << 10;
-
-OwnedTensor pack_blocks(const Tensor &tensor, const ScratchVector<Block> &blocks, int64_t padded_extent) {
-    const int64_t N = tensor.shape[0], Q = tensor.shape[1], A = tensor.shape[2], C = tensor.shape[3];
-    OwnedTensor owned = allocate_like(tensor, {0, 2, 1, 3}, {N, Q, A, padded_extent});
-    const Tensor &to = owned.tensor;
-    const int64_t bytes = tensor.element_bytes(), num_blocks = static_cast<int64_t>(blocks.size());
-    const auto copy = piece_copier(C * bytes);
-    const auto copy_block = [&](int64_t which) {
-        const Block &block = blocks[which % num_blocks];
-        const unsigned char *source = tensor.data + which / num_blocks * tensor.strides[0] * bytes;
-        unsigned char *target = to.data + (which / num_blocks * to.strides[0] + block.packed * to.strides[1]) * bytes;
-        for (int64_t i = 0; i < block.size(); i++) {
-            const int64_t q = block.first + i % block.width + block.pitch * (i / block.width);
-            const unsigned char *from = source + q * tensor.strides[1] * bytes;
-            unsigned char *there = target + i * to.strides[1] * bytes;
-            if (dense(tensor, 3)) {
-                copy(from, tensor.strides[2] * bytes, there, to.strides[2] * bytes, A, C * bytes);
-                continue;
-            }
-            for (int64_t a = 0; a < A; a++) {
-                for (int64_t c = 0; c < C; c++) {
-                    std::memcpy(there + (a * to.strides[2] + c) * bytes,
-                                from + (a * tensor.strides[2] + c * tensor.strides[3]) * bytes, bytes);
-                }
-            }
-        }
-    };
-    const int64_t copies = N * num_blocks;
-    const int64_t per_task = std::max<int64_t>(1, copies * kBytesPerTask / std::max<int64_t>(1, tensor.elements() * bytes));
-    parallel_for(static_cast<int>(divide_up(copies, per_task)), [&](int task) {
-        for (int64_t i = task * per_task; i < std::min(copies, (task + 1) * per_task); i++) {
-            copy_block(i);
-        }
-    });
+OwnedTensor allocate_blocks(const Tensor &tensor, int64_t padded_extent) {
+    OwnedTensor owned = allocate_like(tensor, {0, 2, 1, 3}, {tensor.shape[0], tensor.shape[1], tensor.shape[2], padded_extent});
     // The caller sees the axes in the order of memory.
     std::swap(owned.tensor.shape[1], owned.tensor.shape[2]);
     std::swap(owned.tensor.strides[1], owned.tensor.strides[2]);
     owned.tensor.shape[3] = padded_extent;
     return owned;
+}
+
+void pack_block(const Tensor &tensor, int64_t b, const Block &block, const Tensor &packed) {
+    const Tensor from = block_of(item(tensor, 0, b), 0, block);  // [Y, X, A, C]
+    const Tensor to = slice(packed_block_of(item(packed, 0, b).swap_axes(0, 1), 0, block), 3, 0, from.shape[3]);
+    copy_block(from, to, /*stream=*/false);
 }
 
 }  // namespace deformkit

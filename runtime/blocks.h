@@ -28,13 +28,18 @@ ScratchVector<Block> make_blocks(const LevelTable &levels, int64_t samples, int6
 /// The most that it takes of a workspace, and that its result keeps, whatever the levels.
 int64_t blocks_workspace(int64_t samples, int64_t num_queries, int64_t size);
 
+/// Whether the order of blocks is that of the queries.
+bool in_order(const ScratchVector<Block> &blocks);
+
 /// The block's part of a tensor: axis Q becomes axes Y and X.
 Tensor block_of(const Tensor &tensor, int axis, const Block &block);
 
 /// The block's part of a tensor whose axis Q is in the order of blocks: axis Q becomes axes Y and X.
 Tensor packed_block_of(const Tensor &tensor, int axis, const Block &block);
 
-/// [B, Q, A, C] copied to [B, A, Q, C'], queries in the order of blocks, zeros from C to C'.
-OwnedTensor pack_blocks(const Tensor &tensor, const ScratchVector<Block> &blocks, int64_t padded_extent);
+/// Scratch memory for [B, Q, A, C] as [B, A, Q, C'], queries in the order of blocks, zeros from C to C'.
+OwnedTensor allocate_blocks(const Tensor &tensor, int64_t padded_extent);
+/// Fills in one block of batch item `b`.
+void pack_block(const Tensor &tensor, int64_t b, const Block &block, const Tensor &packed);
 
 }  // namespace deformkit

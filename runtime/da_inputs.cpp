@@ -88,7 +88,7 @@ LevelTable make_map_table(const DaInputs &a) {
 }
 
 Cells prepare_maps(const DaInputs &a, const LevelTable &table, const Variant &variant, int64_t first, int64_t count) {
-    return prepare_cells(slice(a.feature_maps, 0, first, count), variant, false, {0, 1, 2, 3}, a.K + (table.careful ? 1 : 0));
+    return prepare_cells(slice(a.feature_maps, 0, first, count), variant, {}, {0, 1, 2, 3}, a.K + (table.careful ? 1 : 0));
 }
 
 int64_t batches_at_once(const DaInputs &a, const LevelTable &table, const Tensor &output) {

@@ -58,7 +58,7 @@ void for_each_head(const MsdaInputs &a, int64_t count, Task &&task) {
 /// its samples. `input` and `output` are theirs alone: weights and output, or gradients of output and of weights.
 void run_heads(const Variant &variant, const MsdaInputs &a, const LevelTable &levels, const Batches &in, const Tensor &input,
                const Tensor &output, bool samples_in) {
-    const Cells value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
+    const Cells value = prepare_value(a, variant, {a.reads_often()}, in.first, in.count);
     const LevelTable of_head = columns_of(levels, 0, a.samples(), 0);
     for_each_head(a, in.count, [&](int64_t b, int64_t m, int64_t begin, int64_t queries) {
         const auto rows = [&](const Tensor &tensor) { return slice(item(item(tensor, 0, b), 1, m), 0, begin, queries); };

@@ -1,6 +1,9 @@
 #include "layout.h"
 
+#include <algorithm>
+
 #include "buffer.h"
+#include "parallel.h"
 #include "workspace.h"
 
 namespace deformkit {
@@ -33,40 +36,55 @@ Tensor item(const Tensor &tensor, int axis, int64_t i) {
     return slice(tensor, axis, i, 1).drop_axis(axis);
 }
 
-bool can_be_pairs(const Tensor &tensor) {
-    const int last = tensor.ndim - 1;
-    bool even = tensor.shape[last] % 2 == 0 && dense(tensor, last);
-    for (int i = 0; i < last; i++) {
-        even &= tensor.shape[i] <= 1 || tensor.strides[i] % 2 == 0;
-    }
-    return even;
-}
-
-Tensor as_pairs(const Tensor &tensor) {
-    Tensor pairs = tensor;
-    const int last = tensor.ndim - 1;
-    pairs.dtype = {kDLUInt, 32, 1};
-    pairs.shape[last] /= 2;
-    for (int i = 0; i < last; i++) {
-        pairs.strides[i] /= 2;
-    }
-    return pairs;
-}
-
-bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys, int64_t channel_multiple) {
+bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
     const int64_t step = value.strides[1];
-    return usable_in_place(value, variant) && value.shape[3] % channel_multiple == 0 && value.shape[1] == keys && step >= 0 &&
+    return usable_in_place(value, variant) && value.shape[3] % kChannelMultiple == 0 && value.shape[1] == keys && step >= 0 &&
            (keys - 1) * step < INT32_MAX;
 }
 
-Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
-                    int64_t channel_multiple) {
-    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], channel_multiple);
+namespace {
+
+constexpr int64_t kConvertedBytesPerTask = int64_t{256} << 10;
+
+/// By a kernel that reads numbers of one type, and writes them in another.
+void convert(const Variant &kernel, const Tensor &from, const Tensor &to) {
+    if (from.empty()) {
+        return;
+    }
+    if (!usable_in_place(from, kernel)) {
+        OwnedTensor copy = allocate_like(from);
+        copy_elements(from, copy.tensor);
+        convert(kernel, copy.tensor, to);
+        return;
+    }
+    const int64_t items = from.shape[0], keys = from.shape[1];
+    const int64_t tasks = std::clamp<int64_t>(to.elements() * to.element_bytes() / items / kConvertedBytesPerTask, 1, keys);
+    parallel_for(static_cast<int>(items * tasks), [&](int task) {
+        const int64_t b = task / tasks, first = keys * (task % tasks) / tasks, end = keys * (task % tasks + 1) / tasks;
+        Buffer input(slice(item(from, 0, b), 0, first, end - first)), output(slice(item(to, 0, b), 0, first, end - first));
+        void *args[] = {input.get(), output.get()};
+        run_kernel(kernel, args, {input.get(), output.get()});
+    });
+}
+
+}  // namespace
+
+Cells prepare_cells(const Tensor &value, const Variant &variant, const Packing &packing, std::initializer_list<int> order,
+                    int64_t keys) {
+    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], kChannelMultiple);
     Cells cells;
     cells.tensor = value;
-    if (pack || !cells_readable(value, variant, keys, channel_multiple)) {
-        cells.packed = allocate_like(value, order, {value.shape[0], keys, heads, channels});
-        copy_elements(value, cells.packed.tensor);
+    if (packing.always || !cells_readable(value, variant, keys)) {
+        Tensor like = value;
+        if (packing.widen != nullptr) {
+            like.dtype = {kDLFloat, 32, 1};
+        }
+        cells.packed = allocate_like(like, order, {value.shape[0], keys, heads, channels});
+        if (packing.widen != nullptr) {
+            convert(*packing.widen, value, cells.packed.tensor);
+        } else {
+            copy_elements(value, cells.packed.tensor);
+        }
         cells.tensor = cells.packed.tensor;
     }
     cells.tensor.shape = {value.shape[0], keys, heads, channels};

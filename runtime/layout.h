@@ -36,10 +36,11 @@ Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 /// One item along `axis`, without that axis.
 Tensor item(const Tensor &tensor, int axis, int64_t i);
 
-/// Channels two by two, as 32 bits: what kernels for bfloat16 take where they work on pairs. Wants an even number of dense
-/// channels and even strides.
-bool can_be_pairs(const Tensor &tensor);
-Tensor as_pairs(const Tensor &tensor);
+/// How cells are copied.
+struct Packing {
+    bool always = false;             ///< else only where strides or sizes are not a kernel's
+    const Variant *widen = nullptr;  ///< to the type of arithmetic, by this kernel; wants `always`
+};
 
 /// Cells as CPU and GPU kernels read them: [count, keys, heads, channels].
 struct Cells {
@@ -48,12 +49,12 @@ struct Cells {
     int32_t num_keys, key_step;
 };
 
-/// `value` is [count, keys, heads, channels]. Copied if `pack` or where strides or sizes are not a kernel's: axes from slowest
-/// to fastest as `order` lists them, with zeros up to `keys` and to a multiple of channels.
-Cells prepare_cells(const Tensor &value, const Variant &variant, bool pack, std::initializer_list<int> order, int64_t keys,
-                    int64_t channel_multiple = kChannelMultiple);
+/// `value` is [count, keys, heads, channels]. A copy has its axes from slowest to fastest as `order` lists them, with zeros up
+/// to `keys` and to a multiple of channels.
+Cells prepare_cells(const Tensor &value, const Variant &variant, const Packing &packing, std::initializer_list<int> order,
+                    int64_t keys);
 /// Whether strides and sizes are a kernel's as they are.
-bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys, int64_t channel_multiple);
+bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys);
 
 /// Gradients of outputs as kernels read them: the same for [count, queries, heads, channels]; copied by heads.
 struct Rows {

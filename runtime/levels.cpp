@@ -27,7 +27,8 @@ LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_st
                     static_cast<long long>(l), static_cast<long long>(height), static_cast<long long>(width),
                     static_cast<long long>(first));
             }
-            height = width = first = 0;
+            height = width = kNoExtent;
+            first = 0;
         } else if (first < 0 || first + height * width > num_keys) {
             log("level %lld: keys %lld to %lld do not all lie in value's %lld: those outside count as zero",
                 static_cast<long long>(l), static_cast<long long>(first), static_cast<long long>(first + height * width),
@@ -66,7 +67,7 @@ LevelTable columns_of(const LevelTable &table, int64_t first, int64_t count, int
 
 bool has_empty(const LevelTable &table) {
     const auto widths = table.rows.begin();
-    return std::count(widths, widths + table.columns, 0) > 0;
+    return std::count(widths, widths + table.columns, kNoExtent) > 0;
 }
 
 Tensor table_tensor(LevelTable &levels) {

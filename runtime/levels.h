@@ -8,6 +8,9 @@
 
 namespace deformkit {
 
+/// Width and height of a level without cells: no position lies between -1 and -1.
+constexpr int32_t kNoExtent = -1;
+
 struct LevelTable {
     ScratchVector<int32_t> rows;  ///< [3][columns]: widths, heights, first keys
     int64_t columns = 0;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "workspace.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr size_t kAlignment = kScratchAlignment;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMaxCached = size_t{256} << 20;  // beyond this, released blocks go back to the system
+constexpr size_t kMaxOwn = size_t{8} << 20;       // of these by each thread
 constexpr int kClasses = 4 * 48;
 
 struct Header {
@@ -44,15 +46,77 @@ std::pair<int, size_t> class_of(size_t bytes) {
     return {index + quarter, rounded < bytes ? bytes : rounded};
 }
 
-struct Cache {
-    std::mutex mutex;
-    std::array<Header *, kClasses + 8> free{};
-    size_t cached = 0;
+/// Free blocks by size class.
+struct FreeBlocks {
+    std::array<Header *, kClasses + 8> lists{};
+    size_t bytes = 0;
+
+    Header *take(int size_class, size_t wanted) {
+        Header *block = lists[size_class];
+        if (block == nullptr || block->bytes < wanted) {
+            return nullptr;
+        }
+        lists[size_class] = block->next;
+        bytes -= block->bytes;
+        return block;
+    }
+    bool put(Header *block, size_t limit) {
+        if (bytes + block->bytes > limit) {
+            return false;
+        }
+        block->next = lists[block->size_class];
+        lists[block->size_class] = block;
+        bytes += block->bytes;
+        return true;
+    }
 };
 
-Cache &cache() {
-    static Cache *instance = new Cache;  // never destroyed: worker threads may outlive static destructors
+struct SharedBlocks : FreeBlocks {
+    std::mutex mutex;
+};
+
+SharedBlocks &shared_blocks() {
+    static SharedBlocks *instance = new SharedBlocks;  // never destroyed: worker threads may outlive static destructors
     return *instance;
+}
+
+void give_back(Header *block) {
+    SharedBlocks &shared = shared_blocks();
+    {
+        std::lock_guard<std::mutex> lock(shared.mutex);
+        if (shared.put(block, kMaxCached)) {
+            return;
+        }
+    }
+    std::free(block);
+}
+
+/// What a thread has released it takes again: another's would still lie in the cache of another core.
+struct OwnBlocks {
+    FreeBlocks blocks;
+    bool ended = false;
+
+    // Other destructors of this thread may still release scratch.
+    struct End {
+        OwnBlocks &own;
+        ~End() {
+            own.ended = true;
+            for (Header *&list : own.blocks.lists) {
+                while (list != nullptr) {
+                    Header *block = list;
+                    list = block->next;
+                    give_back(block);
+                }
+            }
+        }
+    };
+};
+
+OwnBlocks &own_blocks() {
+    static_assert(std::is_trivially_destructible_v<OwnBlocks>);
+    thread_local OwnBlocks own;
+    thread_local OwnBlocks::End end{own};
+    return own;
 }
 
 }  // namespace
@@ -62,14 +126,13 @@ void *scratch_acquire(size_t bytes) noexcept {
         return region->acquire(bytes);
     }
     const auto [size_class, rounded] = class_of(bytes);
-    Cache &c = cache();
+    if (Header *block = own_blocks().blocks.take(size_class, bytes)) {
+        return reinterpret_cast<unsigned char *>(block) + kAlignment;
+    }
+    SharedBlocks &shared = shared_blocks();
     {
-        std::lock_guard<std::mutex> lock(c.mutex);
-        Header *&head = c.free[size_class];
-        if (head != nullptr && head->bytes >= bytes) {
-            Header *block = head;
-            head = block->next;
-            c.cached -= block->bytes;
+        std::lock_guard<std::mutex> lock(shared.mutex);
+        if (Header *block = shared.take(size_class, bytes)) {
             return reinterpret_cast<unsigned char *>(block) + kAlignment;
         }
     }
@@ -101,17 +164,10 @@ void scratch_release(void *pointer) noexcept {
         return;
     }
     Header *block = reinterpret_cast<Header *>(static_cast<unsigned char *>(pointer) - kAlignment);
-    Cache &c = cache();
-    {
-        std::lock_guard<std::mutex> lock(c.mutex);
-        if (c.cached + block->bytes <= kMaxCached) {
-            block->next = c.free[block->size_class];
-            c.free[block->size_class] = block;
-            c.cached += block->bytes;
-            return;
-        }
+    OwnBlocks &own = own_blocks();
+    if (own.ended || !own.blocks.put(block, kMaxOwn)) {
+        give_back(block);
     }
-    std::free(block);
 }
 
 Scratch::Scratch(size_t bytes) : block_(scratch_acquire(bytes)) {

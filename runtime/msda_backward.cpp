@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "blocks.h"
 #include "buffer.h"
@@ -22,6 +23,9 @@ namespace {
 // Queries in a block, at most: what their dot products need, 24 bytes for a sample, stays in L2.
 constexpr int64_t kBlock = 128;
 
+// Where a level gets fewer writes than that for each of its cells, a slab costs more than it saves.
+constexpr int64_t kWritesPerSlabCell = 2;
+
 // What the kernels hold: of a block, two positions and four dot products for a sample; for the taps of a level six fields, with
 // room for four points at least and all queries, although few are there at a time; and some vectors.
 constexpr int64_t kPositions = 2, kDots = 4, kTapFields = 6, kTapPoints = 4, kVectors = 4096;
@@ -31,68 +35,77 @@ int64_t block_size(const MsdaBackwardCall &call) {
     return std::clamp<int64_t>(call.inputs.Q / 16, 16, kBlock);
 }
 
-/// What both passes read, for some batch items.
+/// Whether kernels can scatter straight into grad_value.
+bool may_write_directly(const MsdaInputs &a) {
+    return a.value.dtype.bits >= 32 && a.D % kChannelMultiple == 0;
+}
+
+/// Whether anything in `rows`, [queries, M, D], is NaN or infinite.
+bool any_non_finite(const Variant &magnitude, const Tensor &rows) {
+    const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits));
+    uint64_t largest = 0;
+    Tensor result;
+    result.name = "magnitude";
+    result.data = reinterpret_cast<unsigned char *>(&largest);
+    result.dtype = {kDLUInt, static_cast<uint8_t>(bits), 1};
+    result.ndim = 1;
+    result.shape[0] = result.strides[0] = 1;
+    Buffer input(rows), output(result);
+    void *args[] = {input.get(), output.get()};
+    run_kernel(magnitude, args, {input.get(), output.get()});
+    return largest >= (bits == 64 ? 0xffe0000000000000u : 0xff000000u);
+}
+
+/// Some batch items, in blocks of queries.
 struct Batches {
     int64_t first, count;
     ScratchVector<Block> blocks;
-    OwnedTensor rows;                // grad_output [count, M, Q, D], D a multiple of kChannelMultiple, queries in blocks
+    OwnedTensor rows;                // grad_output [count, M, Q, D], D a multiple of kChannelMultiple, in the order of blocks
     OwnedTensor locations, weights;  // [count, Q, M * S, 2], [count, Q, M * S]
+
+    int64_t num_blocks() const { return static_cast<int64_t>(blocks.size()); }
+    Tensor rows_of(int64_t b, const Block &block) const {
+        return packed_block_of(item(rows.tensor, 0, b).swap_axes(0, 1), 0, block);
+    }
 };
 
-/// Whether anything in `rows` is NaN or infinite.
-bool any_non_finite(const Tensor &rows) {
-    const Variant &variant = choose_variant("rows_magnitude", rows.dtype);
-    const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits)), queries = 1024;
-    const int64_t chunks = divide_up(rows.shape[2], queries);
-    std::atomic<bool> found{false};
-    parallel_for(static_cast<int>(rows.shape[0] * chunks), [&](int task) {
-        const int64_t first = task % chunks * queries;
-        const Tensor part = slice(item(rows, 0, task / chunks), 1, first, std::min(queries, rows.shape[2] - first));
-        uint64_t largest = 0;
-        Tensor result;
-        result.name = "magnitude";
-        result.data = reinterpret_cast<unsigned char *>(&largest);
-        result.dtype = {kDLUInt, static_cast<uint8_t>(bits), 1};
-        result.ndim = 1;
-        result.shape[0] = result.strides[0] = 1;
-        Buffer input(part), output(result);
-        void *args[] = {input.get(), output.get()};
-        run_kernel(variant, args, {input.get(), output.get()});
-        if (largest >= (bits == 64 ? 0xffe0000000000000u : 0xff000000u)) {
-            found = true;
-        }
-    });
-    return found;
+/// Whether kernels can read grad_output, [count, Q, M, D], as it is.
+bool rows_readable(const Tensor &grad_output, const Variant &variant, const ScratchVector<Block> &blocks) {
+    return in_order(blocks) && usable_in_place(grad_output, variant) && grad_output.shape[3] % kChannelMultiple == 0;
 }
 
-void backward_samples(const Variant &variant, const MsdaInputs &a, LevelTable &levels, const Batches &in,
-                      const MsdaBackwardCall &call) {
-    const Cells value = prepare_value(a, variant, a.reads_often(), in.first, in.count);
-    const Tensor table = table_tensor(levels);
-    std::optional<JoinedOutput> grad_locations, grad_weights;
-    if (call.grad_locations) {
-        grad_locations.emplace(slice(*call.grad_locations, 0, in.first, in.count), variant);
+/// grad_sampling_locations and grad_attention_weights, block by block.
+class SamplesPass {
+public:
+    SamplesPass(const Variant &variant, const MsdaInputs &a, LevelTable &levels, const Batches &in,
+                const MsdaBackwardCall &call)
+        : variant_(variant),
+          in_(in),
+          value_(prepare_value(a, variant, {a.worth_packing()}, in.first, in.count)),
+          table_(table_tensor(levels)),
+          num_samples_(static_cast<int32_t>(a.samples())),
+          careful_(levels.careful) {
+        if (call.grad_locations) {
+            grad_locations_.emplace(slice(*call.grad_locations, 0, in.first, in.count), variant);
+        }
+        if (call.grad_weights) {
+            grad_weights_.emplace(slice(*call.grad_weights, 0, in.first, in.count), variant);
+        }
     }
-    if (call.grad_weights) {
-        grad_weights.emplace(slice(*call.grad_weights, 0, in.first, in.count), variant);
-    }
-    const int64_t num_blocks = static_cast<int64_t>(in.blocks.size());
-    parallel_for(static_cast<int>(in.count * num_blocks), [&](int task) {
-        const int64_t b = task / num_blocks;
-        const Block &block = in.blocks[task % num_blocks];
+
+    void run(int64_t b, const Block &block) const {
         const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
         // What is not wanted has no queries.
         const auto output = [&](const std::optional<JoinedOutput> &wanted, const Tensor &like) {
             return wanted ? part(wanted->tensor()) : slice(slice(part(like), 0, 0, 0), 1, 0, 0);
         };
-        Buffer value_buffer(item(value.tensor, 0, b)), table_buffer(table);
-        Buffer rows_buffer(packed_block_of(item(in.rows.tensor, 0, b).swap_axes(0, 1), 0, block));
-        Buffer locations_buffer(part(in.locations.tensor)), weights_buffer(part(in.weights.tensor));
-        Buffer grad_locations_buffer(output(grad_locations, in.locations.tensor));
-        Buffer grad_weights_buffer(output(grad_weights, in.weights.tensor));
+        Buffer value_buffer(item(value_.tensor, 0, b)), table_buffer(table_), rows_buffer(in_.rows_of(b, block));
+        Buffer locations_buffer(part(in_.locations.tensor)), weights_buffer(part(in_.weights.tensor));
+        Buffer grad_locations_buffer(output(grad_locations_, in_.locations.tensor));
+        Buffer grad_weights_buffer(output(grad_weights_, in_.weights.tensor));
         value_buffer.flatten_keys(2);
-        int32_t num_keys = value.num_keys, key_step = value.key_step, num_samples = static_cast<int32_t>(a.samples());
-        bool careful = levels.careful;
+        int32_t num_keys = value_.num_keys, key_step = value_.key_step, num_samples = num_samples_;
+        bool careful = careful_;
         void *args[] = {value_buffer.get(),
                         table_buffer.get(),
                         locations_buffer.get(),
@@ -104,77 +117,133 @@ void backward_samples(const Variant &variant, const MsdaInputs &a, LevelTable &l
                         &careful,
                         grad_locations_buffer.get(),
                         grad_weights_buffer.get()};
-        run_kernel(variant, args, {});
-    });
-    if (grad_locations) {
-        grad_locations->finish();
+        run_kernel(variant_, args, {});
     }
-    if (grad_weights) {
-        grad_weights->finish();
+
+    void finish() const {
+        for (const std::optional<JoinedOutput> *output : {&grad_locations_, &grad_weights_}) {
+            if (*output) {
+                (*output)->finish();
+            }
+        }
     }
-}
 
-/// Samples as the scatter reads them: those of a head and level beside each other, queries in blocks.
-struct PackedSamples {
-    OwnedTensor locations, weights;  // [count, M * L, Q, P * 2], [count, M * L, Q, P]
-
-    PackedSamples(const MsdaInputs &a, const Batches &in)
-        : locations(pack_blocks(in.locations.tensor.join_axes(2).split_axis(2, a.P * 2), in.blocks, a.P * 2)),
-          weights(pack_blocks(in.weights.tensor.split_axis(2, a.P), in.blocks, a.P)) {}
+private:
+    const Variant &variant_;
+    const Batches &in_;
+    Cells value_;
+    Tensor table_;
+    int32_t num_samples_;
+    bool careful_;
+    std::optional<JoinedOutput> grad_locations_, grad_weights_;
 };
 
-/// Few samples: straight into grad_value, where a slab would only be cleared and copied.
-bool writes_directly(const MsdaInputs &a) {
-    return a.value.dtype.bits >= 32 && !a.reads_often() && a.D % kChannelMultiple == 0;
-}
+/// grad_value: block by block what it reads and writes is prepared, then all is scattered.
+class ValuePass {
+public:
+    ValuePass(const Variant &variant, const MsdaInputs &a, const LevelTable &levels, const ScratchVector<SlabGroup> &groups,
+              const Batches &in, const Tensor &all_grad_value)
+        : variant_(variant),
+          magnitude_(choose_variant("rows_magnitude", a.value.dtype)),
+          a_(a),
+          levels_(levels),
+          groups_(groups),
+          in_(in),
+          target_(slice(all_grad_value, 0, in.first, in.count)),
+          output_(target_, usable_in_place(target_, variant)),
+          direct_(may_write_directly(a)),
+          all_locations_(in.locations.tensor.join_axes(2).split_axis(2, a.P * 2)),
+          all_weights_(in.weights.tensor.split_axis(2, a.P)),
+          locations_(allocate_blocks(all_locations_, a.P * 2)),
+          weights_(allocate_blocks(all_weights_, a.P)) {}
 
-void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTable &levels,
-                    const ScratchVector<SlabGroup> &groups, const Batches &in, const Tensor &all_grad_value) {
-    bool exact = any_non_finite(in.rows.tensor);
-    const PackedSamples samples(a, in);
-
-    const Tensor target = slice(all_grad_value, 0, in.first, in.count);
-    const Output output(target, usable_in_place(target, variant));
-    const Tensor &grad_value = output.tensor();
-    const bool direct = writes_directly(a);
-
-    ScratchVector<Slabs> slabs(groups.size());
-    ScratchVector<int> first_task(groups.size() + 1, 0);
-    for (size_t g = 0; g < groups.size(); g++) {
-        if (!direct || groups[g].parts > 1 || groups[g].num_keys < 2) {
-            slabs[g] = allocate_slabs(groups[g], in.count, a.M, a.D, a.value.dtype);
-        } else {
-            // All heads at once: one head's cells lie far apart.
-            fill_zero(slice(grad_value, 1, groups[g].first_key, groups[g].num_keys));
+    void prepare(int64_t b, int64_t i) {
+        const Block &block = in_.blocks[i];
+        if (any_non_finite(magnitude_, in_.rows_of(b, block).join_axes(0))) {
+            exact_ = true;
         }
-        first_task[g + 1] = first_task[g] + static_cast<int>(in.count * groups[g].parts * a.M);
+        pack_block(all_locations_, b, block, locations_.tensor);
+        pack_block(all_weights_, b, block, weights_.tensor);
+        for (const SlabGroup &group : groups_) {
+            if (in_place(group)) {
+                // All heads at once: one head's cells lie far apart.
+                const int64_t begin = group.num_keys * i / in_.num_blocks(), end = group.num_keys * (i + 1) / in_.num_blocks();
+                clear_block(slice(slice(output_.tensor(), 0, b, 1), 1, group.first_key + begin, end - begin));
+            }
+        }
     }
-    parallel_for(first_task.back(), [&](int task) {
-        const size_t g = std::upper_bound(first_task.begin(), first_task.end(), task) - first_task.begin() - 1;
-        const SlabGroup &group = groups[g];
-        const int64_t i = task - first_task[g];
-        const int64_t m = i % a.M, part = i / a.M % group.parts, b = i / (a.M * group.parts);
-        const bool own = slabs[g].tensor.data != nullptr;
-        const Tensor slab = own ? item(item(item(slabs[g].tensor, 0, b), 0, part), 0, m)
-                                : item(slice(item(grad_value, 0, b), 0, group.first_key, group.num_keys), 1, m);
-        if (own) {
-            clear_slab(slab);
+
+    void run() {
+        ScratchVector<Slabs> slabs(groups_.size());
+        ScratchVector<int> first_task(groups_.size() + 1, 0);
+        for (size_t g = 0; g < groups_.size(); g++) {
+            if (groups_[g].parts > 1) {
+                slabs[g] = allocate_slabs(groups_[g], in_.count, a_.M, a_.D, a_.value.dtype);
+            }
+            first_task[g + 1] = first_task[g] + static_cast<int>(in_.count * groups_[g].parts * a_.M);
         }
-        const int64_t begin = a.Q * part / group.parts, queries = a.Q * (part + 1) / group.parts - begin;
-        for (int64_t s = group.first_sample; s < group.first_sample + group.num_samples; s += a.P) {
-            int32_t width = levels.rows[s], height = levels.rows[levels.columns + s];
-            if (width == 0) {
+        parallel_for(first_task.back(), [&](int task) {
+            const size_t g = std::upper_bound(first_task.begin(), first_task.end(), task) - first_task.begin() - 1;
+            scatter(groups_[g], slabs[g], task - first_task[g]);
+        });
+        const Tensor &grad_value = output_.tensor();
+        for (size_t g = 0; g < groups_.size(); g++) {
+            if (slabs[g].tensor.data != nullptr) {
+                reduce_slabs(slabs[g], groups_[g], grad_value);
+            }
+        }
+        clear_gaps(groups_, grad_value);
+        output_.finish();
+    }
+
+private:
+    /// Few samples: straight into grad_value, where a slab would only be cleared and copied.
+    bool in_place(const SlabGroup &group) const {
+        return direct_ && group.parts == 1 && group.num_keys >= 2 &&
+               a_.Q * group.num_samples * 4 < group.num_keys * kWritesPerSlabCell;
+    }
+
+    /// All samples of a head that fall into a group, of a part of the queries: slab i of the group.
+    void scatter(const SlabGroup &group, const Slabs &slabs, int64_t i) const {
+        const int64_t m = i % a_.M, part = i / a_.M % group.parts, b = i / (a_.M * group.parts);
+        const Tensor gradient = slice(slice(item(output_.tensor(), 0, b), 0, group.first_key, group.num_keys), 1, m, 1);
+        if (in_place(group)) {
+            scatter_levels(group, b, m, 0, a_.Q, item(gradient, 1, 0));
+        } else if (group.parts > 1) {
+            const int64_t begin = a_.Q * part / group.parts, end = a_.Q * (part + 1) / group.parts;
+            const Tensor slab = item(item(item(slabs.tensor, 0, b), 0, part), 0, m);
+            clear_slab(slab);
+            scatter_levels(group, b, m, begin, end - begin, slab);
+        } else {
+            const Slabs own = allocate_slabs(group, 1, 1, a_.D, a_.value.dtype);
+            const Tensor slab = item(own.tensor, 0, 0);
+            clear_slab(item(item(slab, 0, 0), 0, 0));
+            scatter_levels(group, b, m, 0, a_.Q, item(item(slab, 0, 0), 0, 0));
+            const Tensor sums = slice(slab, 2, 0, group.num_keys);
+            if (gradient.dtype.bits >= 32) {
+                copy_block(slice(item(sums, 0, 0).swap_axes(0, 1), 2, 0, a_.D), gradient, /*stream=*/false);
+            } else {
+                reduce_block(sums, gradient);
+            }
+        }
+    }
+
+    void scatter_levels(const SlabGroup &group, int64_t b, int64_t m, int64_t begin, int64_t queries,
+                        const Tensor &slab) const {
+        for (int64_t s = group.first_sample; s < group.first_sample + group.num_samples; s += a_.P) {
+            int32_t width = levels_.rows[s], height = levels_.rows[levels_.columns + s];
+            if (width == kNoExtent) {
                 continue;
             }
-            int32_t first_cell = static_cast<int32_t>(levels.rows[2 * levels.columns + s] - group.first_key);
-            int32_t num_samples = static_cast<int32_t>(a.P);
-            bool careful = levels.careful;
+            int32_t first_cell = static_cast<int32_t>(levels_.rows[2 * levels_.columns + s] - group.first_key);
+            int32_t num_samples = static_cast<int32_t>(a_.P);
+            bool careful = levels_.careful, exact = exact_;
             const auto of_level = [&](const Tensor &tensor) {
-                return slice(item(item(tensor, 0, b), 0, m * a.L + s / a.P), 0, begin, queries).join_axes(0);
+                return slice(item(item(tensor, 0, b), 0, m * a_.L + s / a_.P), 0, begin, queries).join_axes(0);
             };
-            Buffer locations_buffer(of_level(samples.locations.tensor).split_axis(0, 2));
-            Buffer weights_buffer(of_level(samples.weights.tensor)), slab_buffer(slab);
-            Buffer rows_buffer(slice(item(item(in.rows.tensor, 0, b), 0, m), 0, begin, queries));
+            Buffer locations_buffer(of_level(locations_.tensor).split_axis(0, 2));
+            Buffer weights_buffer(of_level(weights_.tensor)), slab_buffer(slab);
+            Buffer rows_buffer(slice(item(item(in_.rows.tensor, 0, b), 0, m), 0, begin, queries));
             void *args[] = {locations_buffer.get(),
                             weights_buffer.get(),
                             rows_buffer.get(),
@@ -185,17 +254,22 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
                             &careful,
                             &exact,
                             slab_buffer.get()};
-            run_kernel(variant, args, {});
-        }
-    });
-    for (size_t g = 0; g < groups.size(); g++) {
-        if (slabs[g].tensor.data != nullptr) {
-            reduce_slabs(slabs[g], groups[g], grad_value);
+            run_kernel(variant_, args, {});
         }
     }
-    clear_gaps(groups, grad_value);
-    output.finish();
-}
+
+    const Variant &variant_, &magnitude_;
+    const MsdaInputs &a_;
+    const LevelTable &levels_;
+    const ScratchVector<SlabGroup> &groups_;
+    const Batches &in_;
+    Tensor target_;
+    Output output_;
+    bool direct_;
+    Tensor all_locations_, all_weights_;
+    OwnedTensor locations_, weights_;  // samples of a head and level beside each other: [count, M * L, Q, P * 2], [.., P]
+    std::atomic<bool> exact_{false};
+};
 
 bool is_trivial(const MsdaBackwardCall &call) {
     return call.grad_output.empty() || call.inputs.is_empty();
@@ -234,20 +308,17 @@ WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
     const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes();
     const int64_t all_samples = count * a.Q * a.M * a.samples();
 
-    int64_t of_samples = value_workspace(a, samples, a.reads_often() || drop, count);
+    int64_t of_samples = value_workspace(a, samples, {a.worth_packing() || drop}, count);
     for (const std::optional<Tensor> *gradient : {&call.grad_locations, &call.grad_weights}) {
         of_samples += *gradient ? joined_workspace(part(**gradient), samples) : 0;
     }
-    int64_t of_value = 0;
+    int64_t both = 0, of_value = 0;  // while value is prepared, and later
     if (call.grad_value) {
         const Tensor target = part(*call.grad_value);
-        of_value = workspace_block(2 * all_samples * storage) + workspace_block(all_samples * storage) +
-                   workspace_block(a.L * sizeof(Slabs)) + workspace_block((a.L + 1) * sizeof(int)) +
-                   slabs_workspace(a.L, a.P, {a.B, a.M, a.Q, a.samples(), a.K}, count, a.D, a.value.dtype,
-                                   writes_directly(a) && !drop);
-        if (!usable_in_place(target, value)) {
-            of_value += workspace_block(target.elements() * storage);
-        }
+        both = workspace_block(2 * all_samples * storage) + workspace_block(all_samples * storage) +
+               (usable_in_place(target, value) ? 0 : workspace_block(target.elements() * storage));
+        of_value = workspace_block(a.L * sizeof(Slabs)) + workspace_block((a.L + 1) * sizeof(int)) +
+                   slabs_workspace(a.L, a.P, {a.B, a.M, a.Q, a.samples(), a.K}, count, a.D, a.value.dtype);
     }
 
     WorkspaceSize workspace;
@@ -255,11 +326,12 @@ WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
     workspace.call_bytes = level_table_workspace(a) + blocks_workspace(a.samples(), a.Q, size) +
                            workspace_block(count * a.Q * a.M * round_up(a.D, kChannelMultiple) * storage) +
                            joined_workspace(part(a.sampling_locations), variant) +
-                           joined_workspace(part(a.attention_weights), variant) + std::max(of_samples, of_value);
+                           joined_workspace(part(a.attention_weights), variant) + both + std::max(of_samples, of_value);
     const int64_t block = size * round_up(a.M * a.samples(), kChannelMultiple);
     workspace.lane_bytes =
         std::max(workspace_block(kPositions * block * arithmetic) + workspace_block(kDots * block * arithmetic),
-                 workspace_block(kTapFields * (a.Q * std::max(a.P, kTapPoints) + 4 * kChannelMultiple) * arithmetic)) +
+                 workspace_block(kTapFields * (a.Q * std::max(a.P, kTapPoints) + 4 * kChannelMultiple) * arithmetic) +
+                     (call.grad_value ? one_slab_workspace(a.K, a.D, a.value.dtype) : 0)) +
         4 * workspace_block(kVectors);
     return workspace;
 }
@@ -297,16 +369,44 @@ void msda_backward(MsdaBackwardCall call) {
     const Variant &variant = call.grad_value ? of_value : of_samples;
     const int64_t step = batches_at_once(a, {&call.grad_output});
     for (int64_t first = 0; first < a.B; first += step) {
-        Batches in{first, std::min(step, a.B - first), {}, {}, {}, {}};
-        in.blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call));
-        in.rows = pack_blocks(slice(call.grad_output, 0, first, in.count), in.blocks, round_up(a.D, kChannelMultiple));
-        in.locations = joined_input(slice(a.sampling_locations, 0, first, in.count), variant);
-        in.weights = joined_input(slice(a.attention_weights, 0, first, in.count), variant);
-        if (samples) {
-            backward_samples(of_samples, a, levels, in, call);
-        }
+        const int64_t count = std::min(step, a.B - first);
+        const Tensor grad_output = slice(call.grad_output, 0, first, count);
+        ScratchVector<Block> blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call));
+        const bool pack_rows = !rows_readable(grad_output, variant, blocks);
+        const Batches in{first,
+                         count,
+                         std::move(blocks),
+                         pack_rows ? allocate_blocks(grad_output, round_up(a.D, kChannelMultiple))
+                                   : OwnedTensor{grad_output.swap_axes(1, 2), Scratch()},
+                         joined_input(slice(a.sampling_locations, 0, first, count), variant),
+                         joined_input(slice(a.attention_weights, 0, first, count), variant)};
+        std::optional<ValuePass> value_pass;
         if (call.grad_value) {
-            backward_value(of_value, a, levels, groups, in, *call.grad_value);
+            value_pass.emplace(of_value, a, levels, groups, in, *call.grad_value);
+        }
+        std::optional<SamplesPass> samples_pass;
+        if (samples) {
+            samples_pass.emplace(of_samples, a, levels, in, call);
+        }
+        // One loop for all that goes by blocks: in small decoders, to start a loop takes longer than a block.
+        parallel_for(static_cast<int>(count * in.num_blocks()), [&](int task) {
+            const int64_t b = task / in.num_blocks(), i = task % in.num_blocks();
+            if (pack_rows) {
+                pack_block(grad_output, b, in.blocks[i], in.rows.tensor);
+            }
+            if (value_pass) {
+                value_pass->prepare(b, i);
+            }
+            if (samples_pass) {
+                samples_pass->run(b, in.blocks[i]);
+            }
+        });
+        if (samples_pass) {
+            samples_pass->finish();
+            samples_pass.reset();
+        }
+        if (value_pass) {
+            value_pass->run();
         }
     }
     set_last_variant(variant.name);

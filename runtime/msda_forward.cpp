@@ -19,21 +19,29 @@ constexpr int64_t kMinSamplesPerTask = 4096;
 constexpr int64_t kMaxQueryTile = 1024;
 // Queries in a block, head by head.
 constexpr int64_t kBlock = 64;
-constexpr int64_t kTasksPerThread = 4;
+// Outputs as large as this leave the caches before they are read again.
+constexpr int64_t kStreamBytes = int64_t{4} << 20;
+
+/// What a block writes.
+int64_t block_bytes(const Tensor &output) {
+    return kBlock * output.shape[2] * output.shape[3] * output.element_bytes();
+}
 
 /// Which kernel runs, and what it wants.
 struct Traversal {
-    const Variant *head_major;  ///< in place of the variant, because value is worth copying; or nullptr
-    bool pairs;                 ///< of bfloat16 channels
+    const Variant *head_major;  ///< in place of the variant, where cells are read often; or nullptr
+    Packing packing;
 
     Traversal(const Variant &variant, const MsdaInputs &a) {
-        const bool bfloat = a.value.dtype.code == kDLBfloat;
-        head_major = !a.reads_often() || (bfloat && a.D % 2 != 0) ? nullptr : companion(variant, "msda_forward_head_major");
-        pairs = head_major != nullptr && bfloat;
+        head_major = a.reads_often() ? companion(variant, "msda_forward_head_major") : nullptr;
+        // float16 and bfloat16 are converted once, rather than with each sample: against that, float16 takes 0.8x the time on
+        // detr_encoder (Xeon, AVX-512, one thread), bfloat16 0.93x.
+        packing.widen = head_major != nullptr ? companion(variant, "rows_widen") : nullptr;
+        packing.always = head_major != nullptr && (packing.widen != nullptr || a.worth_packing());
     }
-    int64_t channel_multiple() const { return pairs ? 2 * kChannelMultiple : kChannelMultiple; }
+    /// Blocks are written to scratch memory, and copied from there.
     bool can_write(const Tensor &output, const Variant &variant) const {
-        return usable_in_place(output, variant) && (!pairs || can_be_pairs(output));
+        return head_major != nullptr || usable_in_place(output, variant);
     }
     /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
     int64_t query_tile(const MsdaInputs &a, int64_t count) const {
@@ -50,11 +58,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
                      int64_t count) {
     const Tensor table = table_tensor(levels);
     const Traversal how(variant, a);
-    Cells value = prepare_value(a, variant, how.head_major != nullptr, first, count, how.channel_multiple());
-    if (how.pairs) {
-        value.tensor = as_pairs(value.tensor);
-        value.key_step /= 2;
-    }
+    const Cells value = prepare_value(a, variant, how.packing, first, count);
     const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     const Tensor target = slice(all_output, 0, first, count);
@@ -77,25 +81,24 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
         run_kernel(kernel, args,
                    {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
     };
-    const Tensor result = how.pairs ? as_pairs(output.tensor()) : output.tensor();
     if (how.head_major != nullptr) {
         // A call for each block: its rows stand where batch items do, and all of them read the same value.
         const auto blocks = make_blocks(levels, a.samples(), a.Q, a.K, kBlock);
-        const int64_t num_blocks = static_cast<int64_t>(blocks.size()), calls = count * num_blocks;
-        // Neighbouring blocks read the same cells: they belong on the same core.
-        const int64_t tasks = std::min<int64_t>(calls, num_threads() * kTasksPerThread);
-        parallel_for(static_cast<int>(tasks), [&](int task) {
-            for (int64_t call = calls * task / tasks; call < calls * (task + 1) / tasks; call++) {
-                const int64_t b = call / num_blocks;
-                const Block &block = blocks[call % num_blocks];
-                const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
-                Tensor cells = slice(value.tensor, 0, b, block.height);
-                cells.strides[0] = 0;
-                run(*how.head_major, block.width, cells, part(locations.tensor), part(weights.tensor), part(result));
-            }
+        const int64_t num_blocks = static_cast<int64_t>(blocks.size());
+        const bool stream = all_output.elements() * all_output.element_bytes() >= kStreamBytes;
+        parallel_for_neighbours(count * num_blocks, [&](int64_t call) {
+            const int64_t b = call / num_blocks;
+            const Block &block = blocks[call % num_blocks];
+            const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
+            Tensor cells = slice(value.tensor, 0, b, block.height);
+            cells.strides[0] = 0;
+            const Scratch scratch(block_bytes(target));
+            const Tensor result = part(target), here = dense_like(result, scratch.data());
+            run(*how.head_major, block.width, cells, part(locations.tensor), part(weights.tensor), here);
+            copy_block(here, result, stream);
         });
     } else {
-        run(variant, how.query_tile(a, count), value.tensor, locations.tensor, weights.tensor, result);
+        run(variant, how.query_tile(a, count), value.tensor, locations.tensor, weights.tensor, output.tensor());
     }
     output.finish();
 }
@@ -122,22 +125,26 @@ WorkspaceSize msda_forward_workspace(const MsdaForwardCall &call) {
     }
     const int64_t count = most_batches_at_once(a, {&call.output});
     const Traversal how(variant, a);
-    const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes(), D = round_up(a.D, 2 * kChannelMultiple);
+    const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes(), D = round_up(a.D, kChannelMultiple);
     WorkspaceSize size;
     size.lanes = num_threads();
     size.call_bytes = level_table_workspace(a) + (how.head_major != nullptr ? blocks_workspace(a.samples(), a.Q, kBlock) : 0) +
-                      value_workspace(a, variant, how.head_major != nullptr, count, how.channel_multiple()) +
+                      value_workspace(a, variant, how.packing, count) +
                       joined_workspace(slice(a.sampling_locations, 0, 0, count), variant) +
                       joined_workspace(slice(a.attention_weights, 0, 0, count), variant);
     const Tensor output = slice(call.output, 0, 0, count);
     if (!how.can_write(output, variant) || keys_may_be_dropped(a)) {
         size.call_bytes += workspace_block(output.elements() * storage);
     }
-    // What the kernels keep for a tile of queries: six fields a tap, and sums; for one query and head, sums that are not
-    // complete, exact ones, and whether they are suspect.
-    const int64_t tile = how.query_tile(a, count) * a.M;
-    size.lane_bytes = workspace_block(6 * a.samples() * tile * arithmetic) + workspace_block(D * tile * arithmetic) +
-                      2 * workspace_block(D * arithmetic) + workspace_block(a.M);
+    // What the kernels keep for a tile of queries: six fields a tap, and sums; for one query and head, exact ones, and whether
+    // sums are suspect. Head-major: the taps of a query twice, sums of one query and head, and the block's output.
+    const int64_t tile = how.query_tile(a, count) * a.M, taps = 6 * a.samples() * arithmetic;
+    size.lane_bytes = workspace_block(taps * tile) + workspace_block(D * arithmetic) + workspace_block(a.M);
+    if (how.head_major != nullptr) {
+        size.lane_bytes += workspace_block(taps * a.M) + workspace_block(D * arithmetic) + workspace_block(block_bytes(output));
+    } else {
+        size.lane_bytes += workspace_block(D * tile * arithmetic);
+    }
     return size;
 }
 

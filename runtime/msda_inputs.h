@@ -22,8 +22,9 @@ struct MsdaInputs {
     int64_t samples() const { return L * P; }  ///< of one query and head
     bool is_empty() const { return K == 0 || L == 0 || P == 0; }
     int64_t arithmetic_bytes() const { return value.dtype.bits == 64 ? 8 : 4; }
-    /// As forward and backward must tell alike whether value is worth copying: how often each cell is read.
+    /// By how often each cell is read: whether to go head by head, and whether to copy value head by head.
     bool reads_often() const;
+    bool worth_packing() const;
 };
 
 /// What sampling_locations are: geometric kernel attention takes the same arguments, with locations in cells and of any type of
@@ -56,12 +57,9 @@ int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Te
 /// What make_level_table() takes of a workspace.
 int64_t level_table_workspace(const MsdaInputs &a);
 
-/// Some batch items of value, K at least 2. Copied head by head if `pack` or where strides or sizes are not a kernel's. Kernels
-/// that work on pairs of channels want twice as many for a vector.
-Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, bool pack, int64_t first, int64_t count,
-                    int64_t channel_multiple = kChannelMultiple);
+/// Some batch items of value, K at least 2. Copies are head by head.
+Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, const Packing &packing, int64_t first, int64_t count);
 /// The most that it takes of a workspace, whatever drop_unused_keys() leaves.
-int64_t value_workspace(const MsdaInputs &a, const Variant &variant, bool pack, int64_t count,
-                        int64_t channel_multiple = kChannelMultiple);
+int64_t value_workspace(const MsdaInputs &a, const Variant &variant, const Packing &packing, int64_t count);
 
 }  // namespace deformkit

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <stdexcept>
-#include <string>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "error.h"
 #include "parallel.h"
@@ -17,22 +19,16 @@ constexpr int64_t kBytesPerTask = int64_t{256} << 10;
 constexpr int64_t kRunBytes = 1024;
 
 template <size_t Bytes>
-void copy_strided(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count) {
+void copy_pieces(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count, size_t) {
     for (int64_t i = 0; i < count; i++) {
         std::memcpy(to + i * to_step, from + i * from_step, Bytes);
     }
 }
 
-/// One run along the innermost axis; steps in bytes.
-void copy_run(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count, int64_t bytes) {
-    if (from_step == bytes && to_step == bytes) {
-        std::memcpy(to, from, count * bytes);
-    } else if (bytes == 4) {
-        copy_strided<4>(from, from_step, to, to_step, count);
-    } else if (bytes == 2) {
-        copy_strided<2>(from, from_step, to, to_step, count);
-    } else {
-        copy_strided<8>(from, from_step, to, to_step, count);
+void copy_pieces_of_any_size(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count,
+                             size_t bytes) {
+    for (int64_t i = 0; i < count; i++) {
+        std::memcpy(to + i * to_step, from + i * from_step, bytes);
     }
 }
 
@@ -46,33 +42,61 @@ void clear_run(unsigned char *to, int64_t step, int64_t count, int64_t bytes) {
     }
 }
 
-/// Calls `visit` with the offsets, in elements, of the first element of every run along the last axis; in parallel. Both
-/// tensors have the same shape, of two axes at least.
+constexpr size_t kCacheLine = 64;
+
+/// Whole lines, written to memory without reading them first, or false. Others may see these stores only after end_stream().
+bool stream_runs(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count,
+                 int64_t bytes) {
+#if defined(__SSE2__)
+    if ((reinterpret_cast<uintptr_t>(to) | static_cast<uintptr_t>(to_step) | static_cast<uintptr_t>(bytes)) % kCacheLine != 0) {
+        return false;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const auto *source = reinterpret_cast<const __m128i *>(from + i * from_step);
+        auto *target = reinterpret_cast<__m128i *>(to + i * to_step);
+        for (int64_t j = 0; j < bytes / 16; j++) {
+            _mm_stream_si128(target + j, _mm_loadu_si128(source + j));
+        }
+    }
+    return true;
+#else
+    return false;
+#endif
+}
+
+void end_stream() {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+/// Calls `visit` with offsets, in elements, and a number: that many of the runs `row` to `end` along the last axis begin there,
+/// a stride of the last axis but one apart. Both tensors have the same shape, of two axes at least.
+template <typename Visit>
+void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Visit &&visit) {
+    const int last = from.ndim - 1;
+    while (row < end) {
+        int64_t rest = row / from.shape[last - 1], first = row % from.shape[last - 1];
+        const int64_t count = std::min(from.shape[last - 1] - first, end - row);
+        int64_t from_offset = first * from.strides[last - 1], to_offset = first * to.strides[last - 1];
+        for (int axis = last - 2; axis >= 0; axis--) {
+            const int64_t at = rest % from.shape[axis];
+            rest /= from.shape[axis];
+            from_offset += at * from.strides[axis];
+            to_offset += at * to.strides[axis];
+        }
+        visit(from_offset, to_offset, count);
+        row += count;
+    }
+}
+
+/// All runs, in parallel.
 template <typename Visit>
 void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
-    const int last = from.ndim - 1;
-    const int64_t run = from.shape[last], rows = from.elements() / run;
+    const int64_t run = from.shape[from.ndim - 1], rows = from.elements() / run;
     const int64_t rows_per_task = std::max<int64_t>(1, kBytesPerTask / (run * from.element_bytes()));
-    const int64_t tasks = (rows + rows_per_task - 1) / rows_per_task;
-    parallel_for(static_cast<int>(tasks), [&](int task) {
-        int64_t row = task * rows_per_task;
-        const int64_t end = std::min(rows, row + rows_per_task);
-        while (row < end) {
-            // Pieces of the last axis but one; everything slower in one counter.
-            int64_t rest = row / from.shape[last - 1], first = row % from.shape[last - 1];
-            const int64_t count = std::min(from.shape[last - 1] - first, end - row);
-            int64_t from_offset = first * from.strides[last - 1], to_offset = first * to.strides[last - 1];
-            for (int axis = last - 2; axis >= 0; axis--) {
-                const int64_t at = rest % from.shape[axis];
-                rest /= from.shape[axis];
-                from_offset += at * from.strides[axis];
-                to_offset += at * to.strides[axis];
-            }
-            for (int64_t i = 0; i < count; i++) {
-                visit(from_offset + i * from.strides[last - 1], to_offset + i * to.strides[last - 1]);
-            }
-            row += count;
-        }
+    parallel_for(static_cast<int>((rows + rows_per_task - 1) / rows_per_task), [&](int task) {
+        for_runs(from, to, task * rows_per_task, std::min(rows, (task + 1) * rows_per_task), visit);
     });
 }
 
@@ -83,37 +107,140 @@ Tensor with_two_axes(Tensor tensor) {
     return tensor;
 }
 
+/// What for_runs() visits to copy from one tensor to the other.
+class RunCopier {
+public:
+    RunCopier(const Tensor &from, const Tensor &to, bool stream)
+        : from_(from),
+          to_(to),
+          last_(from.ndim - 1),
+          bytes_(from.element_bytes()),
+          whole_(from.strides[last_] == 1 && to.strides[last_] == 1),
+          stream_(stream && whole_),
+          piece_(whole_ ? from.shape[last_] * bytes_ : bytes_),
+          copy_(piece_copier(piece_)) {}
+
+    void operator()(int64_t from_offset, int64_t to_offset, int64_t count) const {
+        const unsigned char *from = from_.data + from_offset * bytes_;
+        unsigned char *to = to_.data + to_offset * bytes_;
+        const int64_t from_step = from_.strides[last_ - 1] * bytes_, to_step = to_.strides[last_ - 1] * bytes_;
+        if (stream_ && stream_runs(from, from_step, to, to_step, count, piece_)) {
+            return;
+        }
+        if (whole_) {
+            copy_(from, from_step, to, to_step, count, piece_);
+            return;
+        }
+        for (int64_t i = 0; i < count; i++) {
+            copy_(from + i * from_step, from_.strides[last_] * bytes_, to + i * to_step, to_.strides[last_] * bytes_,
+                  from_.shape[last_], piece_);
+        }
+    }
+
+private:
+    const Tensor &from_, &to_;
+    int last_;
+    int64_t bytes_;
+    bool whole_, stream_;
+    int64_t piece_;
+    PieceCopier copy_;
+};
+
 }  // namespace
+
+PieceCopier piece_copier(size_t bytes) {
+    switch (bytes) {
+        case 2:
+            return copy_pieces<2>;
+        case 4:
+            return copy_pieces<4>;
+        case 8:
+            return copy_pieces<8>;
+        case 16:
+            return copy_pieces<16>;
+        case 32:
+            return copy_pieces<32>;
+        case 64:
+            return copy_pieces<64>;
+        case 128:
+            return copy_pieces<128>;
+        default:
+            return copy_pieces_of_any_size;
+    }
+}
 
 void copy_elements(const Tensor &from, const Tensor &to) {
     if (from.empty()) {
         return;
     }
     const Tensor source = with_two_axes(from), target = with_two_axes(to);
-    const int last = source.ndim - 1;
-    const int64_t bytes = source.element_bytes();
-    for_each_run(source, target, [&](int64_t from_offset, int64_t to_offset) {
-        copy_run(source.data + from_offset * bytes, source.strides[last] * bytes, target.data + to_offset * bytes,
-                 target.strides[last] * bytes, source.shape[last], bytes);
-    });
+    for_each_run(source, target, RunCopier(source, target, false));
 }
 
-void fill_zero(const Tensor &tensor) {
-    if (tensor.empty()) {
+void copy_block(const Tensor &from, const Tensor &to, bool stream) {
+    if (from.empty()) {
         return;
     }
+    Tensor source = with_two_axes(from), target = with_two_axes(to);
+    while (source.ndim > 2 && source.can_join_axes(source.ndim - 2) && target.can_join_axes(target.ndim - 2)) {
+        source = source.join_axes(source.ndim - 2);
+        target = target.join_axes(target.ndim - 2);
+    }
+    for_runs(source, target, 0, source.elements() / source.shape[source.ndim - 1], RunCopier(source, target, stream));
+    end_stream();
+}
+
+namespace {
+
+/// Axes for clear_runs().
+Tensor runs_to_clear(const Tensor &tensor) {
     // Runs of a few channels would take as long to call memset for as to write.
     Tensor joined = tensor;
     while (joined.ndim > 2 && joined.shape[joined.ndim - 1] * joined.element_bytes() < kRunBytes &&
            joined.can_join_axes(joined.ndim - 2)) {
         joined = joined.join_axes(joined.ndim - 2);
     }
-    const Tensor target = with_two_axes(joined);
+    return with_two_axes(joined);
+}
+
+/// What for_runs() visits.
+void clear_runs(const Tensor &target, int64_t offset, int64_t count) {
     const int last = target.ndim - 1;
     const int64_t bytes = target.element_bytes();
-    for_each_run(target, target, [&](int64_t offset, int64_t) {
-        clear_run(target.data + offset * bytes, target.strides[last] * bytes, target.shape[last], bytes);
-    });
+    for (int64_t i = 0; i < count; i++) {
+        clear_run(target.data + (offset + i * target.strides[last - 1]) * bytes, target.strides[last] * bytes,
+                  target.shape[last], bytes);
+    }
+}
+
+}  // namespace
+
+void fill_zero(const Tensor &tensor) {
+    if (tensor.empty()) {
+        return;
+    }
+    const Tensor target = runs_to_clear(tensor);
+    for_each_run(target, target, [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
+}
+
+void clear_block(const Tensor &tensor) {
+    if (tensor.empty()) {
+        return;
+    }
+    const Tensor target = runs_to_clear(tensor);
+    for_runs(target, target, 0, target.elements() / target.shape[target.ndim - 1],
+             [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
+}
+
+Tensor dense_like(const Tensor &like, unsigned char *data) {
+    Tensor tensor = like;
+    tensor.data = data;
+    int64_t elements = 1;
+    for (int axis = like.ndim - 1; axis >= 0; axis--) {
+        tensor.strides[axis] = elements;
+        elements *= like.shape[axis];
+    }
+    return tensor;
 }
 
 OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, std::initializer_list<int64_t> extents) {
@@ -136,20 +263,10 @@ OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, 
 }
 
 OwnedTensor allocate_like(const Tensor &like) {
-    switch (like.ndim) {
-        case 2:
-            return allocate_like(like, {0, 1});
-        case 3:
-            return allocate_like(like, {0, 1, 2});
-        case 4:
-            return allocate_like(like, {0, 1, 2, 3});
-        case 5:
-            return allocate_like(like, {0, 1, 2, 3, 4});
-        case 6:
-            return allocate_like(like, {0, 1, 2, 3, 4, 5});
-        default:
-            throw std::logic_error(std::string(like.name) + ": a number of axes that no operator has");
-    }
+    OwnedTensor owned;
+    owned.memory = Scratch(std::max<int64_t>(like.elements(), 1) * like.element_bytes());
+    owned.tensor = dense_like(like, owned.memory.data());
+    return owned;
 }
 
 }  // namespace deformkit

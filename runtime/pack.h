@@ -9,11 +9,24 @@
 
 namespace deformkit {
 
+/// Copies pieces of some size, steps in bytes. Pieces are small, and a call of memcpy for each would take longer than the copy.
+using PieceCopier = void (*)(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count,
+                             size_t bytes);
+PieceCopier piece_copier(size_t bytes);
+
 /// Copies every element of `from` to the same index of `to`; shapes and types are equal, strides are free.
 void copy_elements(const Tensor &from, const Tensor &to);
 
+/// The same on this thread alone. `stream`: past the caches where `to` allows it, which spares reading what is overwritten.
+void copy_block(const Tensor &from, const Tensor &to, bool stream);
+
 /// Sets every element to zero (all-zero bits), whatever the strides.
 void fill_zero(const Tensor &tensor);
+/// The same on this thread alone.
+void clear_block(const Tensor &tensor);
+
+/// A tensor of the same shape and type that lies dense at `data`.
+Tensor dense_like(const Tensor &like, unsigned char *data);
 
 /// A tensor in scratch memory.
 struct OwnedTensor {

@@ -1,6 +1,7 @@
 // The thread pool: Halide's, shared by kernels and by the copies around them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -17,6 +18,18 @@ void start_threads();
 /// Runs task(i) for 0 <= i < count. If tasks throw, one of their exceptions comes out when all have ended.
 template <typename Task>
 void parallel_for(int count, Task &&task);
+
+/// The same, of a large number of small tasks: neighbours run on one thread, since they touch the same memory.
+template <typename Task>
+void parallel_for_neighbours(int64_t count, Task &&task) {
+    constexpr int64_t kRangesPerThread = 4;
+    const int64_t ranges = std::min(count, num_threads() * kRangesPerThread);
+    parallel_for(static_cast<int>(ranges), [&](int range) {
+        for (int64_t i = count * range / ranges; i < count * (range + 1) / ranges; i++) {
+            task(i);
+        }
+    });
+}
 
 /// Installs the library's hooks in the Halide runtime (errors, memory, threads). Cheap after the first time.
 void initialise_halide();

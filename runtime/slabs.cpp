@@ -94,19 +94,22 @@ std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
 }
 
 int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &n, int64_t batches, int64_t channels,
-                        DLDataType dtype, bool in_place) {
-    // A group of k keys has max(1, min(c, w / k)) parts, where c depends on the number of groups and w on its samples: at most
-    // min(c k, k + w) cells in all, and c more where it has but one key.
+                        DLDataType dtype) {
+    // A group of k keys has max(1, min(c, w / k)) parts, where c depends on the number of groups and w on its samples: where
+    // that is more than one, at most min(c k, w) cells in all, and c more where it has but one key.
     int64_t cells = 0;
     const auto add = [&](int64_t groups, int64_t num_samples) {
         const int64_t c = parts_of(n, 1, num_samples, 1), w = n.queries * num_samples * 4 / kWritesPerCell;
-        const int64_t all = std::min(n.keys * c, n.keys + groups * w) + groups * c;
-        cells = std::max(cells, in_place && c == 1 ? groups * kMinCells : all);
+        cells = std::max(cells, c == 1 ? 0 : std::min(n.keys * c, groups * w) + groups * c);
     };
     add(1, n.samples);
     add(levels, points);
     const int64_t cell_bytes = n.heads * round_up(channels, kChannelMultiple) * (dtype.bits == 64 ? 8 : 4);
     return 2 * workspace_block(levels * sizeof(SlabGroup)) + batches * cells * cell_bytes + levels * workspace_block(1);
+}
+
+int64_t one_slab_workspace(int64_t keys, int64_t channels, DLDataType dtype) {
+    return workspace_block(std::max(keys, kMinCells) * round_up(channels, kChannelMultiple) * (dtype.bits == 64 ? 8 : 4));
 }
 
 Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype) {
@@ -137,16 +140,19 @@ void clear_slab(const Tensor &slab) {
     }
 }
 
+void reduce_block(const Tensor &slabs, const Tensor &gradient) {
+    Buffer input(slabs), output(gradient);
+    void *args[] = {input.get(), output.get()};
+    run_kernel(choose_variant("rows_reduce", gradient.dtype), args, {});
+}
+
 void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient) {
-    const Variant &variant = choose_variant("rows_reduce", gradient.dtype);
     const int64_t chunks = divide_up(group.num_keys, kCellsPerTask);
     parallel_for(static_cast<int>(gradient.shape[0] * chunks), [&](int task) {
         const int64_t b = task / chunks, begin = task % chunks * kCellsPerTask;
         const int64_t cells = std::min(kCellsPerTask, group.num_keys - begin);
-        Buffer input(slice(item(slabs.tensor, 0, b), 2, begin, cells));
-        Buffer output(slice(item(gradient, 0, b), 0, group.first_key + begin, cells));
-        void *args[] = {input.get(), output.get()};
-        run_kernel(variant, args, {});
+        reduce_block(slice(item(slabs.tensor, 0, b), 2, begin, cells),
+                     slice(item(gradient, 0, b), 0, group.first_key + begin, cells));
     });
 }
 

@@ -50,6 +50,9 @@ Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int
 /// Sets a slab [cells, channels] to zero.
 void clear_slab(const Tensor &slab);
 
+/// Sums the parts of slabs [parts, heads, cells, channels] into a gradient [cells, heads, D], on this thread.
+void reduce_block(const Tensor &slabs, const Tensor &gradient);
+
 /// Sums the parts of each batch item's slabs into gradient [batches, K, heads, D].
 void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient);
 
@@ -58,8 +61,10 @@ void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient);
 void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient);
 
 /// The most that plan_slabs, allocate_slabs for `batches` items of all groups, and clear_gaps take of a workspace, whatever the
-/// levels. `in_place`: groups of one part and more than one key go without a slab.
+/// levels. Only groups of several parts count.
 int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &problem, int64_t batches, int64_t channels,
-                        DLDataType dtype, bool in_place);
+                        DLDataType dtype);
+/// What a slab of one part and head takes.
+int64_t one_slab_workspace(int64_t keys, int64_t channels, DLDataType dtype);
 
 }  // namespace deformkit

@@ -7,7 +7,7 @@ namespace deformkit {
 /// The way through a tile of queries.
 enum class Traversal {
     kGrouped,    ///< four samples (usually one level) at a time for all queries and heads: few samples per cell (decoders)
-    kHeadMajor,  ///< head by head, all samples of a query at once; wants a head's cells contiguous: many samples per cell
+    kHeadMajor,  ///< head by head, all samples of a query at once: many samples per cell
 };
 
 struct MsdaForwardCpuKnobs {
@@ -15,7 +15,6 @@ struct MsdaForwardCpuKnobs {
     Traversal traversal;
     Halide::Expr query_tile;  ///< queries per task
     Halide::Expr num_samples;
-    int channels_at_d;             ///< 2 where each d is a pair
     bool specialize_common_sizes;  ///< more code and time to compile for more speed
 };
 

@@ -10,6 +10,7 @@ struct RowsReduceCpuKnobs {
 };
 
 void schedule_rows_magnitude_cpu(RowsMagnitude &f, int lanes);
+void schedule_rows_widen_cpu(RowsWiden &f, Halide::Func output, int lanes);
 void schedule_rows_reduce_cpu(RowsReduce &f, Halide::Func output, const RowsReduceCpuKnobs &knobs);
 
 }  // namespace deformkit

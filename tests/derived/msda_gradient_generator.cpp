@@ -96,7 +96,7 @@ public:
         in.num_samples = num_samples;
         in.fused = true;
         in.careful = Internal::const_true();
-        MsdaForward forward(in, /*recheck=*/false, /*flat_taps=*/false);
+        MsdaForward forward(in, /*recheck=*/false);
 
         Region bounds;
         for (int i = 0; i < 4; i++) {

@@ -79,7 +79,7 @@ public:
     template <typename T>
     void add(const Map<T> &map, const Coordinate &x, const Coordinate &y, double weight, double *total, double *magnitude,
              double *sensitivity) {
-        if (x.inside && y.inside) {
+        if (x.inside && y.inside && map.height > 0 && map.width > 0) {
             load_corners(map, x.cell, y.cell);
             const double w00 = x.weight(0) * y.weight(0), w01 = x.weight(1) * y.weight(0);
             const double w10 = x.weight(0) * y.weight(1), w11 = x.weight(1) * y.weight(1);

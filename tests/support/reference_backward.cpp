@@ -112,12 +112,12 @@ private:
     void add_sample(int64_t q, int64_t l, int64_t s) {
         const Axis x(in_.locations[2 * s], in_.shapes[2 * l + 1], rounding_),
             y(in_.locations[2 * s + 1], in_.shapes[2 * l], rounding_);
-        if (!x.near || !y.near) {
+        if (!x.near || !y.near || in_.shapes[2 * l] <= 0 || in_.shapes[2 * l + 1] <= 0) {
             return;
         }
         const double weight = in_.weights[s];
         if (!touches(l, x, y)) {
-            // Inside, and yet no cell, such as on a level without rows: as everywhere, NaN times nothing is NaN.
+            // Inside, and yet no cell, on a level that reaches outside of value: as everywhere, NaN times nothing is NaN.
             if (x.inside && y.inside && !std::isfinite(weight)) {
                 to_.locations.value[2 * s] = to_.locations.value[2 * s + 1] = weight * 0;
             }
