@@ -150,6 +150,8 @@ class Acceleration:
     def _visit(self, name: str, module: torch.nn.Module) -> None:
         kind = type(module)
         held, called = _held_functions(module), _called_functions(kind.forward)
+        new = {function: FUNCTIONS[function](original) for function, original in called.items()}
+        forward = _with_globals(kind.forward, new) if new else None
         if _is_replaced(module):
             self.left_alone[name] = "it was replaced before"
         elif list(inspect.signature(kind.forward).parameters)[1:] == OPERATOR_ARGUMENTS:
@@ -161,9 +163,8 @@ class Acceleration:
             for attribute, function in held.items():
                 self._set(module, attribute, FUNCTIONS[function.__name__](function))
                 self.replaced[name] = function.__name__
-        elif called:
-            new = {function: FUNCTIONS[function](original) for function, original in called.items()}
-            self._set(module, "forward", types.MethodType(_with_globals(kind.forward, new), module))
+        elif forward is not None:
+            self._set(module, "forward", types.MethodType(forward, module))
             self.replaced[name] = ", ".join(new)
         elif not any(map(_is_replaced, module.modules())):
             self.left_alone[name] = f"{kind.__module__}.{kind.__qualname__} is in no form that deformkit knows"
@@ -187,22 +188,34 @@ def _held_functions(module: torch.nn.Module) -> dict[str, Any]:
 
 
 def _called_functions(forward: Any) -> dict[str, Any]:
-    """The functions above that `forward` calls by a global name."""
+    """The functions above that `forward`, under its decorators, calls by a global name."""
+    forward = inspect.unwrap(forward)
     if not isinstance(forward, types.FunctionType):
         return {}
     used = forward.__globals__.keys() & set(forward.__code__.co_names) & FUNCTIONS.keys()
     return {name: forward.__globals__[name] for name in sorted(used)}
 
 
-def _with_globals(function: Any, new: dict[str, Any]) -> types.FunctionType:
-    """The same function, seeing other values under some global names."""
-    copy = types.FunctionType(
-        function.__code__,
-        {**function.__globals__, **new},
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
+def _holds(cell: Any, value: Any) -> bool:
+    try:
+        return cell.cell_contents is value
+    except ValueError:  # empty
+        return False
+
+
+def _with_globals(function: Any, new: dict[str, Any]) -> Any:
+    """The same function, seeing other values under some global names; None under a decorator that hides what it wraps."""
+    if not isinstance(function, types.FunctionType):
+        return None
+    names, closure = {**function.__globals__, **new}, function.__closure__
+    wrapped = getattr(function, "__wrapped__", None)
+    if wrapped is not None:
+        inner, cells = _with_globals(wrapped, new), closure or ()
+        if inner is None or not any(_holds(cell, wrapped) for cell in cells):
+            return None
+        names = function.__globals__
+        closure = tuple(types.CellType(inner) if _holds(cell, wrapped) else cell for cell in cells)
+    copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, closure)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
 
