@@ -32,6 +32,30 @@ void copy_pieces_of_any_size(const unsigned char *from, int64_t from_step, unsig
     }
 }
 
+/// Pieces are small, and a call of memcpy for each would take longer than the copy.
+using PieceCopier = decltype(&copy_pieces_of_any_size);
+
+PieceCopier piece_copier(size_t bytes) {
+    switch (bytes) {
+        case 2:
+            return copy_pieces<2>;
+        case 4:
+            return copy_pieces<4>;
+        case 8:
+            return copy_pieces<8>;
+        case 16:
+            return copy_pieces<16>;
+        case 32:
+            return copy_pieces<32>;
+        case 64:
+            return copy_pieces<64>;
+        case 128:
+            return copy_pieces<128>;
+        default:
+            return copy_pieces_of_any_size;
+    }
+}
+
 void clear_run(unsigned char *to, int64_t step, int64_t count, int64_t bytes) {
     if (step == bytes) {
         std::memset(to, 0, count * bytes);
@@ -148,27 +172,6 @@ private:
 
 }  // namespace
 
-PieceCopier piece_copier(size_t bytes) {
-    switch (bytes) {
-        case 2:
-            return copy_pieces<2>;
-        case 4:
-            return copy_pieces<4>;
-        case 8:
-            return copy_pieces<8>;
-        case 16:
-            return copy_pieces<16>;
-        case 32:
-            return copy_pieces<32>;
-        case 64:
-            return copy_pieces<64>;
-        case 128:
-            return copy_pieces<128>;
-        default:
-            return copy_pieces_of_any_size;
-    }
-}
-
 void copy_elements(const Tensor &from, const Tensor &to) {
     if (from.empty()) {
         return;
@@ -187,7 +190,9 @@ void copy_block(const Tensor &from, const Tensor &to, bool stream) {
         target = target.join_axes(target.ndim - 2);
     }
     for_runs(source, target, 0, source.elements() / source.shape[source.ndim - 1], RunCopier(source, target, stream));
-    end_stream();
+    if (stream) {
+        end_stream();
+    }
 }
 
 namespace {

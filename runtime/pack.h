@@ -9,11 +9,6 @@
 
 namespace deformkit {
 
-/// Copies pieces of some size, steps in bytes. Pieces are small, and a call of memcpy for each would take longer than the copy.
-using PieceCopier = void (*)(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count,
-                             size_t bytes);
-PieceCopier piece_copier(size_t bytes);
-
 /// Copies every element of `from` to the same index of `to`; shapes and types are equal, strides are free.
 void copy_elements(const Tensor &from, const Tensor &to);
 
