@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "cpu_features.h"
 #include "deformkit_variants.h"
@@ -22,11 +23,13 @@ namespace {
 struct Target {
     const char *name;
     bool (*supported)();
-    const halide_device_interface_t *(*device)();
+    const halide_device_interface_t *(*device)();  ///< nullptr: the CPU
+    bool gpu;
 };
 
 constexpr Target kTargets[] = {
-#define DEFORMKIT_TARGET(name, supported, device) {#name, [] { return static_cast<bool>(supported); }, device},
+#define DEFORMKIT_TARGET(name, supported, device) \
+    {#name, [] { return static_cast<bool>(supported); }, device, !std::is_null_pointer_v<decltype(device)>},
 #include "deformkit_targets.inc"
 #undef DEFORMKIT_TARGET
 };
@@ -45,7 +48,7 @@ constexpr const Target &target_named(const char *name) {
      #operator_ "_" #pass,                               \
      #type,                                              \
      #target,                                            \
-     target_named(#target).device != nullptr,            \
+     target_named(#target).gpu,                          \
      target_named(#target).supported,                    \
      operator_##_##pass##_##type##_##target##_argv},
 constexpr Variant kVariants[] = {

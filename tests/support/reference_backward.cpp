@@ -128,7 +128,7 @@ private:
             give_up(s);
             return;
         }
-        const double *g = &in_.grad_output[((b_ * in_.Q + q) * in_.M + m_) * in_.D];
+        const double *g = in_.grad_output.data() + (((b_ * in_.Q + q) * in_.M + m_) * in_.D);
         add_to_value(l, x, y, g, weight);
 
         const Dots dots = dots_around(l, x, y, g);
@@ -140,7 +140,7 @@ private:
     void give_up(int64_t s) {
         to_.weights.tolerance[s] = to_.locations.tolerance[2 * s] = to_.locations.tolerance[2 * s + 1] = kInf;
         for (int64_t k = 0; k < in_.K; k++) {
-            std::fill_n(&to_.value.tolerance[element(k, 0)], in_.D, kInf);
+            std::fill_n(to_.value.tolerance.data() + element(k, 0), in_.D, kInf);
         }
     }
 
@@ -152,7 +152,7 @@ private:
                     continue;
                 }
                 const double corner = x.weight(x.cell + i) * y.weight(y.cell + j);
-                double *value = &to_.value.value[element(key, 0)], *magnitude = &magnitude_[key * in_.D];
+                double *value = to_.value.value.data() + element(key, 0), *magnitude = magnitude_.data() + key * in_.D;
                 for (int64_t d = 0; d < in_.D; d++) {
                     const double term = corner * weight * g[d];
                     value[d] += term;
@@ -171,7 +171,7 @@ private:
                 }
                 const double error =
                     std::fabs(weight) * (x.error * y.weight(row) + y.error * x.weight(column) + x.error * y.error);
-                double *tolerance = &to_.value.tolerance[element(key, 0)];
+                double *tolerance = to_.value.tolerance.data() + element(key, 0);
                 for (int64_t d = 0; d < in_.D; d++) {
                     tolerance[d] += error * std::fabs(g[d]);
                 }
@@ -188,7 +188,7 @@ private:
             if (key < 0) {
                 continue;
             }
-            const double *value = &in_.value[element(key, 0)];
+            const double *value = in_.value.data() + element(key, 0);
             double sum = 0, magnitude = 0;
             for (int64_t d = 0; d < in_.D; d++) {
                 sum += g[d] * value[d];
