@@ -1,9 +1,8 @@
 // The C interface as Python functions: arrays in, arrays written, statuses raised. What they mean is said in the package.
-#include <sys/mman.h>
-
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstddef>
