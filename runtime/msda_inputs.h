@@ -36,17 +36,17 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
                             LocationUnit unit = LocationUnit::kMap);
 
 /// The output or its gradient: [B, Q, M * D] or [B, Q, M, D], as the latter.
-Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &inputs);
+Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a);
 
 /// Cells are addressed by 32 bits. Where value is larger, what lies before the first level and behind the last can go: then
 /// `value` and K are cut down, first keys with them. Returns how many keys went in front.
-int64_t drop_unused_keys(MsdaInputs &inputs, LevelTable &levels);
+int64_t drop_unused_keys(MsdaInputs &a, LevelTable &levels);
 
 /// What that left of a gradient of value, from key `dropped` on. The rest of it, for keys that no level has, is cleared.
-Tensor clear_dropped_keys(const Tensor &gradient, const MsdaInputs &inputs, int64_t dropped);
+Tensor clear_dropped_keys(const Tensor &gradient, const MsdaInputs &a, int64_t dropped);
 
 /// Batch items to take at once, so that copies stay within bounds and strides within 32 bits.
-int64_t batches_at_once(const MsdaInputs &inputs, std::initializer_list<const Tensor *> others);
+int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others);
 
 /// Whether drop_unused_keys() might have something to do.
 bool keys_may_be_dropped(const MsdaInputs &a);
@@ -58,7 +58,7 @@ int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Te
 int64_t level_table_workspace(const MsdaInputs &a);
 
 /// Some batch items of value, K at least 2. Copies are head by head.
-Cells prepare_value(const MsdaInputs &inputs, const Variant &variant, const Packing &packing, int64_t first, int64_t count);
+Cells prepare_value(const MsdaInputs &a, const Variant &variant, const Packing &packing, int64_t first, int64_t count);
 /// The most that it takes of a workspace, whatever drop_unused_keys() leaves.
 int64_t value_workspace(const MsdaInputs &a, const Variant &variant, const Packing &packing, int64_t count);
 

@@ -37,7 +37,7 @@ struct SlabProblem {
 
 /// One group per level of `points` samples; one group for all where levels share keys or reach outside. Levels without cells
 /// have none. Those with most to do come first.
-ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &problem);
+ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n);
 
 /// The slabs of a group: [batches, parts, heads, cells, channels] in the type of arithmetic.
 struct Slabs {
@@ -62,7 +62,7 @@ void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient);
 
 /// The most that plan_slabs, allocate_slabs for `batches` items of all groups, and clear_gaps take of a workspace, whatever the
 /// levels. Only groups of several parts count.
-int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &problem, int64_t batches, int64_t channels,
+int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &n, int64_t batches, int64_t channels,
                         DLDataType dtype);
 /// What a slab of one part and head takes.
 int64_t one_slab_workspace(int64_t keys, int64_t channels, DLDataType dtype);

@@ -112,6 +112,7 @@ void prefer_huge_pages(uintptr_t data, size_t bytes) {
     constexpr uintptr_t kPage = 4096;
     const uintptr_t begin = (data + kPage - 1) / kPage * kPage, end = (data + bytes) / kPage * kPage;
     if (begin < end) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): PyTorch gives addresses as numbers
         madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
     }
 }
