@@ -26,16 +26,6 @@ struct Gradients {
     std::optional<Tensor> feature_maps, locations, weights;
 };
 
-/// A tensor that kernels can use: `tensor` itself, or a copy.
-OwnedTensor prepare_samples(const Tensor &tensor, const Variant &variant) {
-    if (usable_in_place(tensor, variant)) {
-        return {tensor, Scratch()};
-    }
-    OwnedTensor copy = allocate_like(tensor);
-    copy_elements(tensor, copy.tensor);
-    return copy;
-}
-
 /// What both passes read, for some batch items.
 struct Batches {
     int64_t first, count;
@@ -46,8 +36,8 @@ struct Batches {
         : first(first),
           count(count),
           rows(prepare_rows(slice(grad_output, 0, first, count), variant)),
-          locations(prepare_samples(slice(a.sample_locations, 0, first, count), variant)),
-          weights(prepare_samples(slice(a.weights, 0, first, count), variant)) {}
+          locations(readable(slice(a.sample_locations, 0, first, count), variant)),
+          weights(readable(slice(a.weights, 0, first, count), variant)) {}
 };
 
 void backward_samples(const Variant &variant, const DaInputs &a, const LevelTable &table, const Batches &in,
@@ -57,8 +47,7 @@ void backward_samples(const Variant &variant, const DaInputs &a, const LevelTabl
     const auto output_of = [&](const std::optional<Tensor> &gradient) {
         std::optional<Output> output;
         if (gradient) {
-            const Tensor target = slice(*gradient, 0, in.first, count);
-            output.emplace(target, usable_in_place(target, variant));
+            output.emplace(slice(*gradient, 0, in.first, count), variant);
         }
         return output;
     };
@@ -117,12 +106,12 @@ void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &
                    const Tensor &all_gradients) {
     const int64_t count = in.count;
     const Tensor target = slice(all_gradients, 0, in.first, count);
-    const Output output(target, usable_in_place(target, variant));
+    const Output output(target, variant);
     const Tensor &gradient = output.tensor();
 
     const std::vector<MapGroup> groups = group_maps(table, a.K);
     const int64_t spare = table.careful ? 1 : 0;
-    const bool direct = a.feature_maps.dtype.bits >= 32 && a.D % kChannelMultiple == 0 && spare == 0;
+    const bool direct = can_be_slab(gradient) && spare == 0;
     std::vector<Slabs> slabs(groups.size());
     for (size_t i = 0; i < groups.size() && !direct; i++) {
         SlabGroup with_spare = groups[i];
@@ -142,12 +131,7 @@ void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &
         const Tensor cells = direct ? slice(item(gradient, 0, b), 0, group.first_key, group.num_keys)
                                     : item(item(slabs[i].tensor, 0, b), 0, 0).swap_axes(0, 1);
         const Tensor slab = slice(cells, 1, g, num_groups);
-        for (int64_t j = 0; j < num_groups && !slab.can_join_axes(1); j++) {
-            clear_slab(item(slab, 1, j));
-        }
-        if (slab.can_join_axes(1)) {
-            clear_slab(slab.join_axes(1));
-        }
+        clear_block(direct ? slab : slab.swap_axes(0, 1));  // in the order of memory
         Buffer slab_buffer(slab), rows_buffer(slice(item(in.rows.tensor, 0, b), 1, g, num_groups));
         bool careful = table.careful;
         for (int64_t map : group.maps) {

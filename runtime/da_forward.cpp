@@ -72,7 +72,7 @@ void forward_batches(const Variant &variant, const DaInputs &a, const Tensor &al
     const OwnedTensor locations = by_parts(slice(a.sample_locations, 0, first, count), parts);
     const OwnedTensor weights = by_parts(slice(a.weights, 0, first, count), parts);
     const Tensor target = slice(all_output, 0, first, count);
-    const Output output(target, usable_in_place(target, variant));
+    const Output output(target, variant);
 
     int32_t anchor_tile = static_cast<int32_t>(a.A), part_tile = 1;
     if (parts.count == 1) {

@@ -85,7 +85,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
     const Batches in(variant, a, first, count);
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
     const Tensor target = slice(all_output, 0, first, count);
-    const Output output(target, usable_in_place(target, variant));
+    const Output output(target, variant);
     run_heads(variant, a, levels, in, weights.tensor, output.tensor(), true);
     output.finish();
 }
@@ -129,7 +129,7 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
     const int64_t count = in.count;
     const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, in.first, count), variant);
     const Tensor target = slice(all_grad_value, 0, in.first, count);
-    const Output output(target, usable_in_place(target, variant));
+    const Output output(target, variant);
     const Tensor &gradient = output.tensor();
 
     // By heads where these are enough for the threads and the cells of one fit into L2; else by maps. Shapes alone decide,
@@ -146,7 +146,7 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
     const std::vector<MapGroup> groups = whole ? std::vector<MapGroup>{{{0, 0, 0, a.K}, {0}}} : group_maps(maps, a.K);
     const int64_t samples_of_map = whole ? a.samples() : a.P;
     // Few samples: straight into the gradient, where a slab would only be cleared and copied.
-    const bool direct = a.value.dtype.bits >= 32 && a.D % kChannelMultiple == 0 && !a.reads_often();
+    const bool direct = can_be_slab(gradient) && !a.reads_often();
     std::vector<Slabs> slabs(groups.size());
     for (size_t i = 0; i < groups.size() && !direct; i++) {
         slabs[i] = allocate_slabs(groups[i], count, a.M, a.D, a.value.dtype);
@@ -163,7 +163,7 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
         const Tensor slab = direct ? item(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, m)
                                    : item(item(item(slabs[i].tensor, 0, b), 0, 0), 0, m);
         if (!direct) {
-            clear_slab(slab);
+            clear_block(slab);
         }
         Buffer slab_buffer(slab), rows_buffer(item(item(rows.tensor, 0, b), 1, m));
         bool careful = levels.careful;

@@ -25,6 +25,15 @@ bool usable_in_place(const Tensor &tensor, const Variant &variant) {
     return dense(tensor, tensor.ndim - 1) && addressable(tensor, variant);
 }
 
+OwnedTensor readable(const Tensor &tensor, const Variant &variant) {
+    if (usable_in_place(tensor, variant)) {
+        return {tensor, Scratch()};
+    }
+    OwnedTensor copy = allocate_like(tensor);
+    copy_elements(tensor, copy.tensor);
+    return copy;
+}
+
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
     Tensor part = tensor;
     part.data += first * tensor.strides[axis] * tensor.element_bytes();
@@ -47,16 +56,12 @@ namespace {
 constexpr int64_t kConvertedBytesPerTask = int64_t{256} << 10;
 
 /// By a kernel that reads numbers of one type, and writes them in another.
-void convert(const Variant &kernel, const Tensor &from, const Tensor &to) {
-    if (from.empty()) {
+void convert(const Variant &kernel, const Tensor &all, const Tensor &to) {
+    if (all.empty()) {
         return;
     }
-    if (!usable_in_place(from, kernel)) {
-        OwnedTensor copy = allocate_like(from);
-        copy_elements(from, copy.tensor);
-        convert(kernel, copy.tensor, to);
-        return;
-    }
+    const OwnedTensor input_memory = readable(all, kernel);
+    const Tensor &from = input_memory.tensor;
     const int64_t items = from.shape[0], keys = from.shape[1];
     const int64_t tasks = std::clamp<int64_t>(to.elements() * to.element_bytes() / items / kConvertedBytesPerTask, 1, keys);
     parallel_for(static_cast<int>(items * tasks), [&](int task) {

@@ -30,6 +30,9 @@ bool addressable(const Tensor &tensor, const Variant &variant);
 /// Whether kernels can read or write a tensor where it is, its innermost axis dense.
 bool usable_in_place(const Tensor &tensor, const Variant &variant);
 
+/// `tensor` itself where that is so, or a copy.
+OwnedTensor readable(const Tensor &tensor, const Variant &variant);
+
 /// `count` items along `axis`, from `first` on.
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 
@@ -67,6 +70,7 @@ Rows prepare_rows(const Tensor &rows, const Variant &variant);
 /// A tensor to write to: the caller's own, or scratch memory in its place that finish() copies to where it belongs.
 class Output {
 public:
+    Output(const Tensor &target, const Variant &variant) : Output(target, usable_in_place(target, variant)) {}
     Output(const Tensor &target, bool in_place) : target_(target) {
         if (!in_place) {
             copy_ = allocate_like(target);

@@ -35,11 +35,6 @@ int64_t block_size(const MsdaBackwardCall &call) {
     return std::clamp<int64_t>(call.inputs.Q / 16, 16, kBlock);
 }
 
-/// Whether kernels can scatter straight into grad_value.
-bool may_write_directly(const MsdaInputs &a) {
-    return a.value.dtype.bits >= 32 && a.D % kChannelMultiple == 0;
-}
-
 /// Whether anything in `rows`, [queries, M, D], is NaN or infinite.
 bool any_non_finite(const Variant &magnitude, const Tensor &rows) {
     const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits));
@@ -80,11 +75,11 @@ public:
     SamplesPass(const Variant &variant, const MsdaInputs &a, LevelTable &levels, const Batches &in,
                 const MsdaBackwardCall &call)
         : variant_(variant),
+          a_(a),
+          levels_(levels),
           in_(in),
           value_(prepare_value(a, variant, {a.worth_packing()}, in.first, in.count)),
-          table_(table_tensor(levels)),
-          num_samples_(static_cast<int32_t>(a.samples())),
-          careful_(levels.careful) {
+          table_(table_tensor(levels)) {
         if (call.grad_locations) {
             grad_locations_.emplace(slice(*call.grad_locations, 0, in.first, in.count), variant);
         }
@@ -104,8 +99,8 @@ public:
         Buffer grad_locations_buffer(output(grad_locations_, in_.locations.tensor));
         Buffer grad_weights_buffer(output(grad_weights_, in_.weights.tensor));
         value_buffer.flatten_keys(2);
-        int32_t num_keys = value_.num_keys, key_step = value_.key_step, num_samples = num_samples_;
-        bool careful = careful_;
+        int32_t num_keys = value_.num_keys, key_step = value_.key_step, num_samples = static_cast<int32_t>(a_.samples());
+        bool careful = levels_.careful;
         void *args[] = {value_buffer.get(),
                         table_buffer.get(),
                         locations_buffer.get(),
@@ -130,11 +125,11 @@ public:
 
 private:
     const Variant &variant_;
+    const MsdaInputs &a_;
+    const LevelTable &levels_;
     const Batches &in_;
     Cells value_;
     Tensor table_;
-    int32_t num_samples_;
-    bool careful_;
     std::optional<JoinedOutput> grad_locations_, grad_weights_;
 };
 
@@ -149,9 +144,7 @@ public:
           levels_(levels),
           groups_(groups),
           in_(in),
-          target_(slice(all_grad_value, 0, in.first, in.count)),
-          output_(target_, usable_in_place(target_, variant)),
-          direct_(may_write_directly(a)),
+          output_(slice(all_grad_value, 0, in.first, in.count), variant),
           all_locations_(in.locations.tensor.join_axes(2).split_axis(2, a.P * 2)),
           all_weights_(in.weights.tensor.split_axis(2, a.P)),
           locations_(allocate_blocks(all_locations_, a.P * 2)),
@@ -199,7 +192,7 @@ public:
 private:
     /// Few samples: straight into grad_value, where a slab would only be cleared and copied.
     bool in_place(const SlabGroup &group) const {
-        return direct_ && group.parts == 1 && group.num_keys >= 2 &&
+        return can_be_slab(output_.tensor()) && group.parts == 1 && group.num_keys >= 2 &&
                a_.Q * group.num_samples * 4 < group.num_keys * kWritesPerSlabCell;
     }
 
@@ -212,12 +205,12 @@ private:
         } else if (group.parts > 1) {
             const int64_t begin = a_.Q * part / group.parts, end = a_.Q * (part + 1) / group.parts;
             const Tensor slab = item(item(item(slabs.tensor, 0, b), 0, part), 0, m);
-            clear_slab(slab);
+            clear_block(slab);
             scatter_levels(group, b, m, begin, end - begin, slab);
         } else {
             const Slabs own = allocate_slabs(group, 1, 1, a_.D, a_.value.dtype);
             const Tensor slab = item(own.tensor, 0, 0);
-            clear_slab(item(item(slab, 0, 0), 0, 0));
+            clear_block(item(item(slab, 0, 0), 0, 0));
             scatter_levels(group, b, m, 0, a_.Q, item(item(slab, 0, 0), 0, 0));
             const Tensor sums = slice(slab, 2, 0, group.num_keys);
             if (gradient.dtype.bits >= 32) {
@@ -263,9 +256,7 @@ private:
     const LevelTable &levels_;
     const ScratchVector<SlabGroup> &groups_;
     const Batches &in_;
-    Tensor target_;
     Output output_;
-    bool direct_;
     Tensor all_locations_, all_weights_;
     OwnedTensor locations_, weights_;  // samples of a head and level beside each other: [count, M * L, Q, P * 2], [.., P]
     std::atomic<bool> exact_{false};

@@ -197,17 +197,6 @@ void copy_block(const Tensor &from, const Tensor &to, bool stream) {
 
 namespace {
 
-/// Axes for clear_runs().
-Tensor runs_to_clear(const Tensor &tensor) {
-    // Runs of a few channels would take as long to call memset for as to write.
-    Tensor joined = tensor;
-    while (joined.ndim > 2 && joined.shape[joined.ndim - 1] * joined.element_bytes() < kRunBytes &&
-           joined.can_join_axes(joined.ndim - 2)) {
-        joined = joined.join_axes(joined.ndim - 2);
-    }
-    return with_two_axes(joined);
-}
-
 /// What for_runs() visits.
 void clear_runs(const Tensor &target, int64_t offset, int64_t count) {
     const int last = target.ndim - 1;
@@ -224,7 +213,13 @@ void fill_zero(const Tensor &tensor) {
     if (tensor.empty()) {
         return;
     }
-    const Tensor target = runs_to_clear(tensor);
+    // Runs of a few channels would take as long to call memset for as to write.
+    Tensor joined = tensor;
+    while (joined.ndim > 2 && joined.shape[joined.ndim - 1] * joined.element_bytes() < kRunBytes &&
+           joined.can_join_axes(joined.ndim - 2)) {
+        joined = joined.join_axes(joined.ndim - 2);
+    }
+    const Tensor target = with_two_axes(joined);
     for_each_run(target, target, [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
 }
 
@@ -232,7 +227,11 @@ void clear_block(const Tensor &tensor) {
     if (tensor.empty()) {
         return;
     }
-    const Tensor target = runs_to_clear(tensor);
+    Tensor joined = tensor;
+    while (joined.ndim > 1 && joined.can_join_axes(joined.ndim - 2)) {
+        joined = joined.join_axes(joined.ndim - 2);
+    }
+    const Tensor target = with_two_axes(joined);
     for_runs(target, target, 0, target.elements() / target.shape[target.ndim - 1],
              [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
 }

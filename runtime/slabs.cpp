@@ -1,7 +1,6 @@
 #include "slabs.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "buffer.h"
 #include "dispatch.h"
@@ -112,6 +111,10 @@ int64_t one_slab_workspace(int64_t keys, int64_t channels, DLDataType dtype) {
     return workspace_block(std::max(keys, kMinCells) * round_up(channels, kChannelMultiple) * (dtype.bits == 64 ? 8 : 4));
 }
 
+bool can_be_slab(const Tensor &gradient) {
+    return gradient.dtype.bits >= 32 && gradient.shape[3] % kChannelMultiple == 0;
+}
+
 Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype) {
     Slabs slabs;
     Tensor &t = slabs.tensor;
@@ -119,25 +122,9 @@ Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int
     t.dtype = {kDLFloat, static_cast<uint8_t>(dtype.bits == 64 ? 64 : 32), 1};
     t.ndim = 5;
     t.shape = {batches, group.parts, heads, std::max(group.num_keys, kMinCells), round_up(channels, kChannelMultiple)};
-    int64_t elements = 1;
-    for (int i = 4; i >= 0; i--) {
-        t.strides[i] = elements;
-        elements *= t.shape[i];
-    }
-    slabs.memory = Scratch(elements * t.element_bytes());
-    t.data = slabs.memory.data();
+    slabs.memory = Scratch(t.elements() * t.element_bytes());
+    t = dense_like(t, slabs.memory.data());
     return slabs;
-}
-
-void clear_slab(const Tensor &slab) {
-    const int64_t bytes = slab.shape[1] * slab.element_bytes(), step = slab.strides[0] * slab.element_bytes();
-    if (bytes == step) {
-        std::memset(slab.data, 0, slab.shape[0] * bytes);
-        return;
-    }
-    for (int64_t cell = 0; cell < slab.shape[0]; cell++) {
-        std::memset(slab.data + cell * step, 0, bytes);
-    }
 }
 
 void reduce_block(const Tensor &slabs, const Tensor &gradient) {

@@ -45,10 +45,10 @@ struct Slabs {
     Scratch memory;
 };
 
-Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype);
+/// Whether kernels can scatter straight into a gradient [batches, cells, heads, D].
+bool can_be_slab(const Tensor &gradient);
 
-/// Sets a slab [cells, channels] to zero.
-void clear_slab(const Tensor &slab);
+Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype);
 
 /// Sums the parts of slabs [parts, heads, cells, channels] into a gradient [cells, heads, D], on this thread.
 void reduce_block(const Tensor &slabs, const Tensor &gradient);
