@@ -44,9 +44,7 @@ def _peer_calls(problem, notice, make_call, copies):
     def grid_sample(feature_maps, _shapes, _starts, locations, weights):
         return grid_sample_da(feature_maps, shapes, starts, locations, weights)
 
-    needed = copies * problem.workload.samples * problem["feature_maps"].shape[-1] * 4
-    if not peers.fits_memory(needed):
-        notice(f"grid_sample left out of {problem.pass_.name}/{problem.workload.name}: it takes {needed / 2**30:.1f} GiB")
+    if not peers.fits_memory("grid_sample", problem, copies * problem["feature_maps"].shape[-1], notice):
         return {}
     return {"grid_sample": make_call(grid_sample, problem)}
 
@@ -56,12 +54,6 @@ def _visible(problem):
     inside = ((problem["sample_locations"] > 0) & (problem["sample_locations"] < 1)).all(-1)
     weights = np.abs(problem["weights"]) * inside[..., None, None]
     return float(weights.sum(axis=(2, 3, 4)).max()), int(inside.sum(axis=(2, 3)).max()) * problem["weights"].shape[4]
-
-
-def _rounding_of_samples(problem, terms):
-    """Relative: locations round by up to an epsilon of the map's size in cells, and a cell's worth of location changes a sample by
-    up to twice the largest value; a sum adds its own roundings."""
-    return float(np.finfo(np.float32).eps) * (4 * int(problem["spatial_shape"].max()) + terms)
 
 
 class Forward:
@@ -75,12 +67,8 @@ class Forward:
     def tolerances(problem):
         """What rounding in float32 may do to each output."""
         sums, terms = _visible(problem)
-        return {"output": _rounding_of_samples(problem, terms) * float(np.abs(problem["feature_maps"]).max()) * sums}
-
-    @staticmethod
-    def ambiguous(problem):
-        """Output -> mask of the numbers that rounding may change by more than that."""
-        return {}
+        rounding = peers.rounding_of_samples(problem["spatial_shape"], terms)
+        return {"output": rounding * float(np.abs(problem["feature_maps"]).max()) * sums}
 
 
 class Backward:
@@ -96,25 +84,16 @@ class Backward:
         channels = maps.shape[2]
         rows = problem["grad_output"].reshape(-1, channels)
         largest = float(np.abs(maps).max()) * float(np.abs(rows).sum(axis=1).max())
-        dots = _rounding_of_samples(problem, channels) * largest
+        dots = peers.rounding_of_samples(problem["spatial_shape"], channels) * largest
         # A cell's sum: bounded by what all samples of a batch item and camera bring to one cell of the smallest map.
         inside = ((problem["sample_locations"] > 0) & (problem["sample_locations"] < 1)).all(-1)
         smallest = max(1, int(problem["spatial_shape"].prod(-1).min()))
         on_a_cell = 16 + 8 * float(inside.sum(axis=(1, 2)).max()) / smallest
-        cells = _rounding_of_samples(problem, 4 * on_a_cell**0.5) * on_a_cell * float(np.abs(weights).max()) * float(np.abs(rows).max())
+        rounding = peers.rounding_of_samples(problem["spatial_shape"], 4 * on_a_cell**0.5)
+        cells = rounding * on_a_cell * float(np.abs(weights).max()) * float(np.abs(rows).max())
         scales = weights.shape[4]
         return {
             "grad_feature_maps": cells,
             "grad_sample_locations": 2 * scales * int(problem["spatial_shape"].max()) * float(np.abs(weights).max()) * dots,
             "grad_weights": dots,
         }
-
-    @staticmethod
-    def ambiguous(problem):
-        """The gradient of a location jumps where a sample moves from one cell to the next, on any scale."""
-        locations, shapes = problem["sample_locations"], problem["spatial_shape"]
-        near = np.zeros(locations.shape[:-1], dtype=bool)
-        for scale in range(shapes.shape[1]):
-            places = locations * shapes[:, scale, ::-1].astype(np.float32) - np.float32(0.5)
-            near |= (np.abs(places - np.rint(places)) <= 8 * np.finfo(np.float32).eps * int(shapes.max())).any(axis=-1)
-        return {"grad_sample_locations": np.broadcast_to(near[..., None], locations.shape)}

@@ -30,11 +30,7 @@ def gather_gka(value, shapes, starts, locations, weights):
 
 def _peer_calls(problem, notice, make_call, copies):
     """`copies`: of the sampled channels, that the gather version holds at a time."""
-    if torch is None:
-        return {}
-    needed = copies * problem.workload.samples * problem["value"].shape[-1] * 4
-    if not peers.fits_memory(needed):
-        notice(f"gather left out of {problem.pass_.name}/{problem.workload.name}: it takes {needed / 2**30:.1f} GiB")
+    if torch is None or not peers.fits_memory("gather", problem, copies * problem["value"].shape[-1], notice):
         return {}
     return {"gather": make_call(gather_gka, problem)}
 
@@ -53,11 +49,6 @@ class Forward:
         terms = weights.shape[-2] * weights.shape[-1]
         sums = float(np.abs(weights).sum(axis=(-2, -1)).max())
         return {"output": float(np.finfo(np.float32).eps) * (terms + 2) * float(np.abs(problem["value"]).max()) * sums}
-
-    @staticmethod
-    def ambiguous(problem):
-        """Output -> mask of the numbers that rounding may change by more than that."""
-        return {}
 
 
 class Backward:
@@ -79,7 +70,3 @@ class Backward:
             "grad_value": epsilon * (2 + 4 * per_cell**0.5) * per_cell * float(np.abs(weights).max()) * largest,
             "grad_attention_weights": epsilon * (value.shape[-1] + 2) * float(np.abs(value).max()) * float(np.abs(rows).sum(1).max()),
         }
-
-    @staticmethod
-    def ambiguous(problem):
-        return {}

@@ -54,20 +54,11 @@ def _peer_calls(problem, notice, make_call, copies):
     def grid_sample(value, _shapes, _starts, locations, weights):
         return grid_sample_msda(value, levels, locations, weights)
 
-    needed = copies * problem.workload.samples * problem["value"].shape[-1] * 4
-    if peers.fits_memory(needed):
+    if peers.fits_memory("grid_sample", problem, copies * problem["value"].shape[-1], notice):
         found["grid_sample"] = make_call(grid_sample, problem)
-    else:
-        notice(f"grid_sample left out of {problem.pass_.name}/{problem.workload.name}: it takes {needed / 2**30:.1f} GiB")
     if ms_deform_attn is not None:
         found["torch_ms_deform_attn"] = make_call(ms_deform_attn, problem)
     return found
-
-
-def _rounding_of_samples(problem, terms):
-    """Relative: locations round by up to an epsilon of the map's size in cells, and a cell's worth of location changes a sample
-    by up to twice the largest value; a sum adds its own roundings."""
-    return float(np.finfo(np.float32).eps) * (4 * int(problem["spatial_shapes"].max()) + terms)
 
 
 class Forward:
@@ -84,7 +75,8 @@ class Forward:
         weights = problem["attention_weights"]
         terms = weights.shape[-2] * weights.shape[-1]
         sums = float(np.abs(weights).sum(axis=(-2, -1)).max())
-        return {"output": _rounding_of_samples(problem, terms) * float(np.abs(problem["value"]).max()) * sums}
+        rounding = peers.rounding_of_samples(problem["spatial_shapes"], terms)
+        return {"output": rounding * float(np.abs(problem["value"]).max()) * sums}
 
 
 class Backward:
@@ -102,7 +94,8 @@ class Backward:
         channels = value.shape[-1]
         rows = problem["grad_output"].reshape(-1, channels)
         # A sample's dot product with its row of grad_output.
-        dots = _rounding_of_samples(problem, channels) * float(np.abs(value).max()) * float(np.abs(rows).sum(axis=1).max())
+        rounding = peers.rounding_of_samples(shapes, channels)
+        dots = rounding * float(np.abs(value).max()) * float(np.abs(rows).sum(axis=1).max())
         # A cell's sum: corners' weights are off by an epsilon of the map's size, and n roundings grow with n's root.
         cells = 0.0
         for level, (height, width) in enumerate(shapes.tolist()):

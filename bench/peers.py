@@ -1,6 +1,8 @@
 """What PyTorch users would otherwise run on a CPU, as far as it is the same for all operators. PyTorch is optional: without it
 there are no peers."""
 
+import numpy as np
+
 try:
     import torch
 except ImportError:
@@ -37,10 +39,19 @@ def _available_memory():
     return None
 
 
-def fits_memory(needed):
-    """Whether this many bytes can be had and leave room."""
-    available = _available_memory()
-    return available is None or needed <= 0.8 * available
+def fits_memory(peer, problem, floats, notice):
+    """Whether so many floats for each sample can be had and leave room; if not, `notice` is told."""
+    needed, available = floats * problem.workload.samples * 4, _available_memory()
+    fits = available is None or needed <= 0.8 * available
+    if not fits:
+        notice(f"{peer} left out of {problem.pass_.name}/{problem.workload.name}: it takes {needed / 2**30:.1f} GiB")
+    return fits
+
+
+def rounding_of_samples(shapes, terms):
+    """Relative: locations round by up to an epsilon of the map's size in cells, and a cell's worth of location changes a sample
+    by up to twice the largest value; a sum adds its own roundings."""
+    return float(np.finfo(np.float32).eps) * (4 * int(shapes.max()) + terms)
 
 
 def forward_call(function, problem, output="output"):
