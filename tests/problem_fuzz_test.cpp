@@ -1,36 +1,13 @@
 // Random calls of deformable aggregation and geometric kernel attention against their references.
-//
-// DEFORMKIT_FUZZ_SEED starts at a seed (else at a random one), DEFORMKIT_FUZZ_ITERATIONS sets how many calls follow. Every call
-// has a seed of its own, one more than the last: a failure prints the one that repeats it.
-#include <cstdlib>
 #include <iostream>
 #include <limits>
-#include <random>
 
 #include "da_case.h"
+#include "fuzz.h"
 #include "gka_case.h"
 
 namespace deformkit::testing {
 namespace {
-
-int64_t from_environment(const char *name, int64_t otherwise) {
-    const char *value = std::getenv(name);
-    return value == nullptr ? otherwise : std::strtoll(value, nullptr, 10);
-}
-
-class Dice {
-public:
-    explicit Dice(uint32_t seed) : engine_(seed) {}
-    int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-    bool one_in(int64_t n) { return between(1, n) == 1; }
-    template <typename T>
-    T any_of(const std::vector<T> &choices) {
-        return choices[between(0, static_cast<int64_t>(choices.size()) - 1)];
-    }
-
-private:
-    std::mt19937 engine_;
-};
 
 std::vector<Level> random_maps(Dice &dice, int64_t most) {
     std::vector<Level> maps;
@@ -123,8 +100,8 @@ void one_gka_call(Dice &dice, uint32_t seed, Type type, bool backward) {
 }
 
 TEST(ProblemFuzz, RandomCalls) {
-    const auto first = static_cast<uint32_t>(from_environment("DEFORMKIT_FUZZ_SEED", std::random_device()()));
-    const int64_t iterations = from_environment("DEFORMKIT_FUZZ_ITERATIONS", 600);
+    const uint32_t first = first_fuzz_seed();
+    const int64_t iterations = fuzz_iterations(600);
     std::cout << "DEFORMKIT_FUZZ_SEED=" << first << "\n";
     for (int64_t i = 0; i < iterations && !HasFailure(); i++) {
         const uint32_t seed = first + static_cast<uint32_t>(i);
