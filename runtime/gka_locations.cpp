@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "layout.h"
 #include "parallel.h"
 
 namespace deformkit {
@@ -17,55 +18,70 @@ enum Kind : int32_t { kFloat = 0, kInt = 1, kMarkedInt = 2 };
 constexpr int32_t kNowhere = std::numeric_limits<int32_t>::min();
 constexpr int64_t kLocationsPerTask = 16384;
 
-int32_t saturate(int64_t cell) {
-    return static_cast<int32_t>(std::clamp<int64_t>(cell, kNowhere + 1, std::numeric_limits<int32_t>::max()));
-}
-
-int32_t from_real(double cell) {
-    if (!std::isfinite(cell)) {
+int32_t to_cell(double location) {
+    if (!std::isfinite(location)) {
         return kNowhere;
     }
     constexpr double kMost = std::numeric_limits<int32_t>::max();
-    return static_cast<int32_t>(std::clamp(cell, -kMost, kMost));
+    return static_cast<int32_t>(std::clamp(location, -kMost, kMost));
+}
+
+int32_t to_cell(int64_t location) {
+    return static_cast<int32_t>(std::clamp<int64_t>(location, kNowhere + 1, std::numeric_limits<int32_t>::max()));
+}
+
+int32_t to_cell(int8_t location) {
+    return location;
+}
+
+int32_t to_cell(int16_t location) {
+    return location;
+}
+
+float as_float(uint32_t bits) {
+    float number;
+    std::memcpy(&number, &bits, sizeof(number));
+    return number;
+}
+
+struct Bf16 {
+    uint16_t bits;
+};
+
+int32_t to_cell(Bf16 location) {
+    return to_cell(as_float(static_cast<uint32_t>(location.bits) << 16));
+}
+
+struct F16 {
+    uint16_t bits;
+};
+
+int32_t to_cell(F16 location) {
+    if ((location.bits & 0x7c00) == 0x7c00) {
+        return kNowhere;
+    }
+    // Exponents are biased by 15 instead of 127.
+    const float magnitude = as_float(static_cast<uint32_t>(location.bits & 0x7fff) << 13) * 0x1p112f;
+    return static_cast<int32_t>(location.bits >> 15 ? -magnitude : magnitude);
 }
 
 template <typename T>
-T load(const unsigned char *from) {
-    T number;
-    std::memcpy(&number, from, sizeof(number));
-    return number;
-}
-
-float from_bf16(uint16_t bits) {
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    float number;
-    std::memcpy(&number, &wide, sizeof(number));
-    return number;
-}
-
-double from_f16(uint16_t bits) {
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const double magnitude = exponent == 31  ? std::numeric_limits<double>::quiet_NaN()  // or infinite: nowhere as well
-                             : exponent == 0 ? std::ldexp(fraction, -24)
-                                             : std::ldexp(1024 + fraction, exponent - 25);
-    return bits >> 15 ? -magnitude : magnitude;
-}
-
-int32_t convert(const unsigned char *from, DLDataType dtype) {
-    if (dtype.code == kDLInt) {
-        switch (dtype.bits) {
-            case 8:
-                return load<int8_t>(from);
-            case 16:
-                return load<int16_t>(from);
-            default:
-                return saturate(load<int64_t>(from));
-        }
+void convert_run(const unsigned char *from, int64_t step, unsigned char *to, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        T location;
+        std::memcpy(&location, from + i * step * static_cast<int64_t>(sizeof(T)), sizeof(T));
+        const int32_t cell = to_cell(location);
+        std::memcpy(to + i * 4, &cell, 4);
     }
-    if (dtype.code == kDLBfloat) {
-        return from_real(from_bf16(load<uint16_t>(from)));
+}
+
+using RunConverter = decltype(&convert_run<double>);
+
+RunConverter converter(DLDataType type) {
+    if (type.code == kDLInt) {
+        return type.bits == 8 ? convert_run<int8_t> : type.bits == 16 ? convert_run<int16_t> : convert_run<int64_t>;
     }
-    return from_real(dtype.bits == 64 ? load<double>(from) : from_f16(load<uint16_t>(from)));
+    return type.code == kDLBfloat ? convert_run<Bf16> : type.bits == 64 ? convert_run<double> : convert_run<F16>;
 }
 
 }  // namespace
@@ -83,17 +99,27 @@ CellLocations prepare_cell_locations(const Tensor &locations) {
     like.dtype = as_bits;
     result.kind = kMarkedInt;
     result.bits = allocate_like(like);
-    const int64_t count = locations.elements(), tasks = (count + kLocationsPerTask - 1) / kLocationsPerTask;
+    if (locations.empty()) {
+        return result;
+    }
+    Tensor from = locations;
+    while (from.ndim > 1 && from.can_join_axes(from.ndim - 2)) {
+        from = from.join_axes(from.ndim - 2);
+    }
+    const int last = from.ndim - 1;
+    const RunConverter convert = converter(from.dtype);
+    const int64_t count = from.elements(), tasks = divide_up(count, kLocationsPerTask);
     parallel_for(static_cast<int>(tasks), [&](int task) {
         const int64_t end = std::min(count, (task + 1) * kLocationsPerTask);
-        for (int64_t i = task * kLocationsPerTask; i < end; i++) {
-            int64_t rest = i, offset = 0;
-            for (int axis = locations.ndim - 1; axis >= 0; axis--) {
-                offset += rest % locations.shape[axis] * locations.strides[axis];
-                rest /= locations.shape[axis];
+        for (int64_t i = task * kLocationsPerTask; i < end;) {
+            int64_t rest = i / from.shape[last], offset = i % from.shape[last] * from.strides[last];
+            const int64_t run = std::min(end - i, from.shape[last] - i % from.shape[last]);
+            for (int axis = last - 1; axis >= 0; axis--) {
+                offset += rest % from.shape[axis] * from.strides[axis];
+                rest /= from.shape[axis];
             }
-            const int32_t cell = convert(locations.data + offset * locations.element_bytes(), locations.dtype);
-            std::memcpy(result.bits.tensor.data + i * 4, &cell, 4);
+            convert(from.data + offset * from.element_bytes(), from.strides[last], result.bits.tensor.data + i * 4, run);
+            i += run;
         }
     });
     return result;
