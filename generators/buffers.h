@@ -8,18 +8,35 @@ namespace deformkit {
 /// Kernels that read whole vectors of channels want this many, or a multiple: the widest vector of float32.
 constexpr int kChannelMultiple = 16;
 
+/// What the build tells every generator.
+template <typename T>
+class VariantGenerator : public Halide::Generator<T> {
+public:
+    Halide::GeneratorParam<Halide::Type> storage_type{"storage_type", Halide::Float(32)};
+    Halide::GeneratorParam<int> lanes{"lanes", 8};  ///< of float32 in a vector register
+};
+
 /// Lanes of the type of arithmetic, where a vector holds `lanes` of float32.
 inline int compute_lanes(Halide::Type storage, int lanes) {
     return storage.bits() == 64 ? lanes / 2 : lanes;
 }
 
+/// Every one of `buffers` holds elements of `type`.
+template <typename... Buffers>
+void set_types(const Halide::Type &type, Buffers &...buffers) {
+    (buffers.set_type(type), ...);
+}
+
 /// Minima are zero, the innermost axis is dense; other strides are free.
-template <typename Buffer>
-void dense_from_zero(Buffer &buffer) {
-    buffer.dim(0).set_stride(1);
-    for (int i = 0; i < buffer.dimensions(); i++) {
-        buffer.dim(i).set_min(0);
-    }
+template <typename... Buffers>
+void dense_from_zero(Buffers &...buffers) {
+    const auto constrain = [](auto &buffer) {
+        buffer.dim(0).set_stride(1);
+        for (int i = 0; i < buffer.dimensions(); i++) {
+            buffer.dim(i).set_min(0);
+        }
+    };
+    (constrain(buffers), ...);
 }
 
 }  // namespace deformkit

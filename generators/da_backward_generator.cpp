@@ -12,7 +12,7 @@ using namespace Halide;
 ///   sample_locations [2, P, A];  weights [G, S, P, A];  grad_output [D', G, A];
 ///   grad_locations [2, P, A];  grad_weights [G, S, P, A]. Either gradient may have A = 0: not wanted.
 /// The innermost axes are dense; every other stride is free.
-class DaBackwardSamples : public Generator<DaBackwardSamples> {
+class DaBackwardSamples : public deformkit::VariantGenerator<DaBackwardSamples> {
 public:
     Input<Buffer<void, 3>> feature_maps{"feature_maps"};
     Input<Buffer<int32_t, 2>> map_table{"map_table"};
@@ -25,16 +25,8 @@ public:
     Output<Buffer<void, 3>> grad_locations{"grad_locations"};
     Output<Buffer<void, 4>> grad_weights{"grad_weights"};
 
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
-
     void configure() {
-        feature_maps.set_type(storage_type);
-        sample_locations.set_type(storage_type);
-        weights.set_type(storage_type);
-        grad_output.set_type(storage_type);
-        grad_locations.set_type(storage_type);
-        grad_weights.set_type(storage_type);
+        deformkit::set_types(storage_type, feature_maps, sample_locations, weights, grad_output, grad_locations, grad_weights);
     }
 
     void generate() {
@@ -56,13 +48,8 @@ public:
         grad_locations(f.xy, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_location, get_target());
         grad_weights(f.g, f.s, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_weight, get_target());
 
-        deformkit::dense_from_zero(feature_maps);
-        deformkit::dense_from_zero(map_table);
-        deformkit::dense_from_zero(sample_locations);
-        deformkit::dense_from_zero(weights);
-        deformkit::dense_from_zero(grad_output);
-        deformkit::dense_from_zero(grad_locations);
-        deformkit::dense_from_zero(grad_weights);
+        deformkit::dense_from_zero(feature_maps, map_table, sample_locations, weights, grad_output, grad_locations,
+                                   grad_weights);
         feature_maps.dim(2).set_stride(1);
         sample_locations.dim(0).set_extent(2);
         grad_locations.dim(0).set_extent(2);
@@ -77,7 +64,7 @@ public:
 ///   map_table [1, 3];  sample_locations [2, P, A];  weights [G, P, A];  grad_output [D', G, A], D' a multiple of
 ///   kChannelMultiple; slab [D', G, cells], in the type of arithmetic.
 /// The innermost axes are dense; every other stride is free.
-class DaBackwardValue : public Generator<DaBackwardValue> {
+class DaBackwardValue : public deformkit::VariantGenerator<DaBackwardValue> {
 public:
     Input<Buffer<int32_t, 2>> map_table{"map_table"};
     Input<Buffer<void, 3>> sample_locations{"sample_locations"};
@@ -86,13 +73,8 @@ public:
     Input<bool> careful{"careful"};
     Output<Buffer<void, 3>> slab{"slab"};
 
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
-
     void configure() {
-        sample_locations.set_type(storage_type);
-        weights.set_type(storage_type);
-        grad_output.set_type(storage_type);
+        deformkit::set_types(storage_type, sample_locations, weights, grad_output);
         slab.set_type(deformkit::compute_type(storage_type));
     }
 
@@ -109,11 +91,7 @@ public:
         in.careful = careful;
         deformkit::DaBackwardValue f(in);
 
-        deformkit::dense_from_zero(map_table);
-        deformkit::dense_from_zero(sample_locations);
-        deformkit::dense_from_zero(weights);
-        deformkit::dense_from_zero(grad_output);
-        deformkit::dense_from_zero(slab);
+        deformkit::dense_from_zero(map_table, sample_locations, weights, grad_output, slab);
         sample_locations.dim(0).set_extent(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
         deformkit::schedule_da_backward_value_cpu(

@@ -11,7 +11,7 @@ using namespace Halide;
 ///   feature_maps [D', G, (K - 1) * key_step + 1, B], D' >= D a multiple of kChannelMultiple;  map_table [N * S, 3];
 ///   sample_locations [2, P * N, A * parts, B];  weights [G, S, P * N, A * parts, B];  output [D, G, A, B].
 /// The innermost axes are dense; every other stride is free.
-class DaForward : public Generator<DaForward> {
+class DaForward : public deformkit::VariantGenerator<DaForward> {
 public:
     Input<Buffer<void, 4>> feature_maps{"feature_maps"};
     Input<Buffer<int32_t, 2>> map_table{"map_table"};
@@ -26,15 +26,7 @@ public:
     Input<int32_t> part_tile{"part_tile"};      // anchors' parts per task within
     Output<Buffer<void, 4>> output{"output"};
 
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
-
-    void configure() {
-        feature_maps.set_type(storage_type);
-        sample_locations.set_type(storage_type);
-        weights.set_type(storage_type);
-        output.set_type(storage_type);
-    }
+    void configure() { deformkit::set_types(storage_type, feature_maps, sample_locations, weights, output); }
 
     void generate() {
         deformkit::DaForwardInputs in;
@@ -53,11 +45,7 @@ public:
         deformkit::DaForward f(in);
         output(f.d, f.g, f.a, f.b) = deformkit::round_to_storage(storage_type, f.total(f.d, f.g, f.a, f.b), get_target());
 
-        deformkit::dense_from_zero(feature_maps);
-        deformkit::dense_from_zero(map_table);
-        deformkit::dense_from_zero(sample_locations);
-        deformkit::dense_from_zero(weights);
-        deformkit::dense_from_zero(output);
+        deformkit::dense_from_zero(feature_maps, map_table, sample_locations, weights, output);
         feature_maps.dim(2).set_stride(1);
         sample_locations.dim(0).set_extent(2);
         sample_locations.dim(1).set_stride(2);

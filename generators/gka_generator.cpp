@@ -11,7 +11,7 @@ using namespace Halide;
 ///   value [D', (K - 1) * key_step + 1], D' >= D a multiple of kChannelMultiple;  level_table [S, 3];
 ///   sampling_locations [2, S, Q], bits of LocationKind;  attention_weights [S, Q];  output [D, Q].
 /// The innermost axes are dense; every other stride is free.
-class GkaForward : public Generator<GkaForward> {
+class GkaForward : public deformkit::VariantGenerator<GkaForward> {
 public:
     Input<Buffer<void, 2>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
@@ -22,9 +22,6 @@ public:
     Input<int32_t> location_kind{"location_kind"};
     Input<bool> careful{"careful"};
     Output<Buffer<void, 2>> output{"output"};
-
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
 
     void configure() {
         for (auto *input : {&value, &attention_weights}) {
@@ -48,11 +45,7 @@ public:
         deformkit::GkaForward f(in);
         output(f.d, f.q) = deformkit::round_to_storage(storage_type, f.sum(f.d, f.q), get_target());
 
-        deformkit::dense_from_zero(value);
-        deformkit::dense_from_zero(level_table);
-        deformkit::dense_from_zero(sampling_locations);
-        deformkit::dense_from_zero(attention_weights);
-        deformkit::dense_from_zero(output);
+        deformkit::dense_from_zero(value, level_table, sampling_locations, attention_weights, output);
         value.dim(1).set_stride(1);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
@@ -63,7 +56,7 @@ public:
 };
 
 /// The same with grad_output [D', Q] and grad_weights [S, Q].
-class GkaBackwardSamples : public Generator<GkaBackwardSamples> {
+class GkaBackwardSamples : public deformkit::VariantGenerator<GkaBackwardSamples> {
 public:
     Input<Buffer<void, 2>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
@@ -74,9 +67,6 @@ public:
     Input<int32_t> location_kind{"location_kind"};
     Input<bool> careful{"careful"};
     Output<Buffer<void, 2>> grad_weights{"grad_weights"};
-
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
 
     void configure() {
         for (auto *input : {&value, &grad_output}) {
@@ -101,11 +91,7 @@ public:
         deformkit::GkaBackwardSamples f(in);
         grad_weights(f.s, f.q) = deformkit::round_to_storage(storage_type, f.grad_weight, get_target());
 
-        deformkit::dense_from_zero(value);
-        deformkit::dense_from_zero(level_table);
-        deformkit::dense_from_zero(sampling_locations);
-        deformkit::dense_from_zero(grad_output);
-        deformkit::dense_from_zero(grad_weights);
+        deformkit::dense_from_zero(value, level_table, sampling_locations, grad_output, grad_weights);
         value.dim(1).set_stride(1);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
@@ -120,7 +106,7 @@ public:
 ///   level_table [S, 3];  sampling_locations [2, S, Q];  attention_weights [S, Q];  grad_output [D', Q], D' a multiple of
 ///   kChannelMultiple;  slab [D', cells], in the type of arithmetic.
 /// The innermost axes are dense; every other stride is free.
-class GkaBackwardValue : public Generator<GkaBackwardValue> {
+class GkaBackwardValue : public deformkit::VariantGenerator<GkaBackwardValue> {
 public:
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
     Input<Buffer<int32_t, 3>> sampling_locations{"sampling_locations"};
@@ -130,12 +116,8 @@ public:
     Input<bool> careful{"careful"};
     Output<Buffer<void, 2>> slab{"slab"};
 
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
-
     void configure() {
-        attention_weights.set_type(storage_type);
-        grad_output.set_type(storage_type);
+        deformkit::set_types(storage_type, attention_weights, grad_output);
         slab.set_type(deformkit::compute_type(storage_type));
     }
 
@@ -153,11 +135,7 @@ public:
         in.careful = careful;
         deformkit::GkaBackwardValue f(in);
 
-        deformkit::dense_from_zero(level_table);
-        deformkit::dense_from_zero(sampling_locations);
-        deformkit::dense_from_zero(attention_weights);
-        deformkit::dense_from_zero(grad_output);
-        deformkit::dense_from_zero(slab);
+        deformkit::dense_from_zero(level_table, sampling_locations, attention_weights, grad_output, slab);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
         level_table.dim(1).set_extent(deformkit::kLevelRows);

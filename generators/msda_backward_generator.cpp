@@ -12,7 +12,7 @@ using namespace Halide;
 ///   sampling_locations [2, M * S, X, Y];  attention_weights [M * S, X, Y];  grad_output [D', M, X, Y];
 ///   grad_locations [2, M * S, X, Y];  grad_weights [M * S, X, Y]. Either gradient may have X = Y = 0: not wanted.
 /// The innermost axes are dense; every other stride is free.
-class MsdaBackwardSamples : public Generator<MsdaBackwardSamples> {
+class MsdaBackwardSamples : public deformkit::VariantGenerator<MsdaBackwardSamples> {
 public:
     Input<Buffer<void, 3>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
@@ -26,16 +26,9 @@ public:
     Output<Buffer<void, 4>> grad_locations{"grad_locations"};
     Output<Buffer<void, 3>> grad_weights{"grad_weights"};
 
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
-
     void configure() {
-        value.set_type(storage_type);
-        sampling_locations.set_type(storage_type);
-        attention_weights.set_type(storage_type);
-        grad_output.set_type(storage_type);
-        grad_locations.set_type(storage_type);
-        grad_weights.set_type(storage_type);
+        deformkit::set_types(storage_type, value, sampling_locations, attention_weights, grad_output, grad_locations,
+                             grad_weights);
     }
 
     void generate() {
@@ -58,13 +51,8 @@ public:
         grad_locations(algorithm.xy, f, x, y) = deformkit::round_to_storage(storage_type, algorithm.grad_location, target);
         grad_weights(f, x, y) = deformkit::round_to_storage(storage_type, algorithm.grad_weight, target);
 
-        deformkit::dense_from_zero(value);
-        deformkit::dense_from_zero(level_table);
-        deformkit::dense_from_zero(sampling_locations);
-        deformkit::dense_from_zero(attention_weights);
-        deformkit::dense_from_zero(grad_output);
-        deformkit::dense_from_zero(grad_locations);
-        deformkit::dense_from_zero(grad_weights);
+        deformkit::dense_from_zero(value, level_table, sampling_locations, attention_weights, grad_output, grad_locations,
+                                   grad_weights);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
         grad_locations.dim(0).set_extent(2);
@@ -82,7 +70,7 @@ public:
 ///   sampling_locations [2, S * Q];  attention_weights [S * Q];  grad_output [D', Q], D' a multiple of 16;
 ///   slab [D', cells], cells >= 2, in the type of arithmetic, added to.
 /// The innermost axes are dense; every other stride is free.
-class MsdaBackwardValue : public Generator<MsdaBackwardValue> {
+class MsdaBackwardValue : public deformkit::VariantGenerator<MsdaBackwardValue> {
 public:
     Input<Buffer<void, 2>> sampling_locations{"sampling_locations"};
     Input<Buffer<void, 1>> attention_weights{"attention_weights"};
@@ -95,13 +83,8 @@ public:
     Input<bool> exact{"exact"};
     Output<Buffer<void, 2>> slab{"slab"};
 
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
-
     void configure() {
-        sampling_locations.set_type(storage_type);
-        attention_weights.set_type(storage_type);
-        grad_output.set_type(storage_type);
+        deformkit::set_types(storage_type, sampling_locations, attention_weights, grad_output);
         slab.set_type(deformkit::compute_type(storage_type));
     }
 
@@ -121,10 +104,7 @@ public:
         in.exact = exact;
         deformkit::MsdaBackwardValue algorithm(in, slab);
 
-        deformkit::dense_from_zero(sampling_locations);
-        deformkit::dense_from_zero(attention_weights);
-        deformkit::dense_from_zero(grad_output);
-        deformkit::dense_from_zero(slab);
+        deformkit::dense_from_zero(sampling_locations, attention_weights, grad_output, slab);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
 

@@ -12,12 +12,14 @@ using namespace Halide;
 ///   sampling_locations [2, M * S, Q, B];  attention_weights [M * S, Q, B];  output [D, M, Q, B].
 /// The innermost axes are dense; every other stride is free. Head-major takes value in the type of arithmetic.
 template <deformkit::Traversal traversal>
-class MsdaForwardGenerator : public Generator<MsdaForwardGenerator<traversal>> {
+class MsdaForwardGenerator : public deformkit::VariantGenerator<MsdaForwardGenerator<traversal>> {
 public:
     template <typename T>
     using Input = GeneratorInput<T>;
     template <typename T>
     using Output = GeneratorOutput<T>;
+    using MsdaForwardGenerator::VariantGenerator::lanes;
+    using MsdaForwardGenerator::VariantGenerator::storage_type;
 
     Input<Buffer<void, 4>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
@@ -30,15 +32,10 @@ public:
     Input<int32_t> query_tile{"query_tile"};
     Output<Buffer<void, 4>> output{"output"};
 
-    GeneratorParam<Type> storage_type{"storage_type", Float(32)};
-    GeneratorParam<int> lanes{"lanes", 8};  // of float32 in a vector register
-
     void configure() {
         const bool copied = traversal == deformkit::Traversal::kHeadMajor;
         value.set_type(copied ? deformkit::compute_type(storage_type) : Type(storage_type));
-        sampling_locations.set_type(storage_type);
-        attention_weights.set_type(storage_type);
-        output.set_type(storage_type);
+        deformkit::set_types(storage_type, sampling_locations, attention_weights, output);
     }
 
     void generate() {
@@ -60,11 +57,7 @@ public:
         output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) =
             deformkit::round_to_storage(storage_type, algorithm.result, target);
 
-        deformkit::dense_from_zero(value);
-        deformkit::dense_from_zero(level_table);
-        deformkit::dense_from_zero(sampling_locations);
-        deformkit::dense_from_zero(attention_weights);
-        deformkit::dense_from_zero(output);
+        deformkit::dense_from_zero(value, level_table, sampling_locations, attention_weights, output);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
         level_table.dim(1).set_extent(deformkit::kLevelRows);
