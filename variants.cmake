@@ -29,8 +29,10 @@ foreach (type f32 f16 bf16 f64)
     deformkit_variants(msda backward_samples ${type} TARGETS avx512 avx2 sse41)
     deformkit_variants(msda backward_value ${type} TARGETS avx512 avx2 sse41)
     deformkit_variants(rows magnitude ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(rows reduce ${type} TARGETS avx512 avx2 sse41)
 endforeach ()
+# Sums of float32 in the type of the gradient.
+deformkit_variants(rows narrow f16 TARGETS avx512 avx2 sse41)
+deformkit_variants(rows narrow bf16 TARGETS avx512 avx2 sse41)
 
 # Deformable aggregation and geometric kernel attention.
 foreach (type f32 f16 bf16 f64)

@@ -15,11 +15,4 @@ RowsMagnitude::RowsMagnitude(const Func &input, const Expr &channels, const Expr
     result = largest();
 }
 
-RowsReduce::RowsReduce(const Func &slabs, const Expr &num_parts) {
-    parts = RDom(1, num_parts - 1, "parts");
-    sum(d, cell, m) = slabs(d, cell, m, 0);
-    sum(d, cell, m) = ordered_add(sum(d, cell, m), slabs(d, cell, m, parts.x));
-    result = sum(d, cell, m);
-}
-
 }  // namespace deformkit

@@ -16,22 +16,4 @@ struct RowsMagnitude {
                   const Halide::Expr &queries);
 };
 
-/// The same numbers in the type of arithmetic.
-struct RowsWiden {
-    Halide::Var d{"d"}, m{"m"}, cell{"cell"};
-    Halide::Expr result;  ///< of (d, m, cell)
-
-    explicit RowsWiden(const Halide::Func &wide) : result(wide(d, m, cell)) {}
-};
-
-/// The sum of the parts of a gradient, in their order.
-struct RowsReduce {
-    Halide::Var d{"d"}, m{"m"}, cell{"cell"};
-    Halide::RDom parts;
-    Halide::Func sum{"sum"};
-    Halide::Expr result;  ///< of (d, m, cell)
-
-    RowsReduce(const Halide::Func &slabs, const Halide::Expr &num_parts);
-};
-
 }  // namespace deformkit

@@ -112,12 +112,6 @@ void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &
     const std::vector<MapGroup> groups = group_maps(table, a.K);
     const int64_t spare = table.careful ? 1 : 0;
     const bool direct = can_be_slab(gradient) && spare == 0;
-    std::vector<Slabs> slabs(groups.size());
-    for (size_t i = 0; i < groups.size() && !direct; i++) {
-        SlabGroup with_spare = groups[i];
-        with_spare.num_keys += spare;
-        slabs[i] = allocate_slabs(with_spare, count, a.G, a.D, a.feature_maps.dtype);
-    }
 
     // Blocks of channels are independent of each other, so that how many there are changes no bit.
     const int64_t slab_count = std::max<int64_t>(1, count * static_cast<int64_t>(groups.size()));
@@ -125,14 +119,18 @@ void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &
     const int64_t blocks = divide_up(a.G, block);
     parallel_for(static_cast<int>(count * static_cast<int64_t>(groups.size()) * blocks), [&](int task) {
         const int64_t g = task % blocks * block, b = task / blocks % count;
-        const size_t i = task / (blocks * count);
-        const MapGroup &group = groups[i];
-        const int64_t num_groups = std::min(block, a.G - g);
-        const Tensor cells = direct ? slice(item(gradient, 0, b), 0, group.first_key, group.num_keys)
-                                    : item(item(slabs[i].tensor, 0, b), 0, 0).swap_axes(0, 1);
-        const Tensor slab = slice(cells, 1, g, num_groups);
-        clear_block(direct ? slab : slab.swap_axes(0, 1));  // in the order of memory
-        Buffer slab_buffer(slab), rows_buffer(slice(item(in.rows.tensor, 0, b), 1, g, num_groups));
+        const MapGroup &group = groups[task / (blocks * count)];
+        const Tensor of_task =
+            slice(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, g, std::min(block, a.G - g));
+        std::optional<Slab> slab;
+        if (direct) {
+            clear_block(of_task);
+        } else {
+            slab.emplace(of_task, spare);
+        }
+        const int64_t num_groups = of_task.shape[1];
+        Buffer slab_buffer(direct ? of_task : slab->tensor().swap_axes(0, 1));
+        Buffer rows_buffer(slice(item(in.rows.tensor, 0, b), 1, g, num_groups));
         bool careful = table.careful;
         for (int64_t map : group.maps) {
             LevelTable column = columns_of(table, map, 1, group.first_key);
@@ -143,10 +141,10 @@ void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &
                             &careful,           slab_buffer.get()};
             run_kernel(variant, args, {});
         }
+        if (slab) {
+            slab->store(of_task, worth_streaming(gradient));
+        }
     });
-    for (size_t i = 0; i < groups.size() && !direct; i++) {
-        reduce_slabs(slabs[i], groups[i], gradient);
-    }
     clear_gaps(groups, gradient);
     output.finish();
 }

@@ -147,10 +147,6 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
     const int64_t samples_of_map = whole ? a.samples() : a.P;
     // Few samples: straight into the gradient, where a slab would only be cleared and copied.
     const bool direct = can_be_slab(gradient) && !a.reads_often();
-    std::vector<Slabs> slabs(groups.size());
-    for (size_t i = 0; i < groups.size() && !direct; i++) {
-        slabs[i] = allocate_slabs(groups[i], count, a.M, a.D, a.value.dtype);
-    }
     if (direct) {
         for (const MapGroup &group : groups) {
             fill_zero(slice(gradient, 1, group.first_key, group.num_keys));
@@ -158,14 +154,14 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
     }
     parallel_for(static_cast<int>(static_cast<int64_t>(groups.size()) * count * a.M), [&](int task) {
         const int64_t m = task % a.M, b = task / a.M % count;
-        const size_t i = task / (a.M * count);
-        const MapGroup &group = groups[i];
-        const Tensor slab = direct ? item(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, m)
-                                   : item(item(item(slabs[i].tensor, 0, b), 0, 0), 0, m);
+        const MapGroup &group = groups[task / (a.M * count)];
+        const Tensor of_task = slice(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, m, 1);
+        std::optional<Slab> slab;
         if (!direct) {
-            clear_block(slab);
+            slab.emplace(of_task);
         }
-        Buffer slab_buffer(slab), rows_buffer(item(item(rows.tensor, 0, b), 1, m));
+        Buffer slab_buffer(direct ? item(of_task, 1, 0) : item(slab->tensor(), 0, 0)),
+            rows_buffer(item(item(rows.tensor, 0, b), 1, m));
         bool careful = levels.careful;
         int32_t kind = in.cells.kind;
         for (int64_t l : group.maps) {
@@ -179,10 +175,10 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
                             &careful,           slab_buffer.get()};
             run_kernel(variant, args, {});
         }
+        if (slab) {
+            slab->store(of_task, worth_streaming(gradient));
+        }
     });
-    for (size_t i = 0; i < groups.size() && !direct; i++) {
-        reduce_slabs(slabs[i], groups[i], gradient);
-    }
     clear_gaps(groups, gradient);
     output.finish();
 }

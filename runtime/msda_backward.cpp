@@ -167,62 +167,39 @@ public:
     }
 
     void run() {
-        ScratchVector<Slabs> slabs(groups_.size());
-        ScratchVector<int> first_task(groups_.size() + 1, 0);
-        for (size_t g = 0; g < groups_.size(); g++) {
-            if (groups_[g].parts > 1) {
-                slabs[g] = allocate_slabs(groups_[g], in_.count, a_.M, a_.D, a_.value.dtype);
-            }
-            first_task[g + 1] = first_task[g] + static_cast<int>(in_.count * groups_[g].parts * a_.M);
-        }
-        parallel_for(first_task.back(), [&](int task) {
-            const size_t g = std::upper_bound(first_task.begin(), first_task.end(), task) - first_task.begin() - 1;
-            scatter(groups_[g], slabs[g], task - first_task[g]);
+        const int64_t groups = static_cast<int64_t>(groups_.size());
+        const int64_t channels = channels_of_slab(a_.D, in_.count * a_.M * groups, num_threads());
+        const int64_t parts = divide_up(a_.D, channels), slabs = in_.count * a_.M * parts;  // of a group
+        parallel_for(static_cast<int>(groups * slabs), [&](int task) {
+            const int64_t i = task % slabs, first = i % parts * channels;
+            scatter(groups_[task / slabs], i / parts / a_.M, i / parts % a_.M, first, std::min(channels, a_.D - first));
         });
-        const Tensor &grad_value = output_.tensor();
-        for (size_t g = 0; g < groups_.size(); g++) {
-            if (slabs[g].tensor.data != nullptr) {
-                reduce_slabs(slabs[g], groups_[g], grad_value);
-            }
-        }
-        clear_gaps(groups_, grad_value);
+        clear_gaps(groups_, output_.tensor());
         output_.finish();
     }
 
 private:
     /// Few samples: straight into grad_value, where a slab would only be cleared and copied.
     bool in_place(const SlabGroup &group) const {
-        return can_be_slab(output_.tensor()) && group.parts == 1 && group.num_keys >= 2 &&
+        return can_be_slab(output_.tensor()) && group.num_keys >= 2 &&
                a_.Q * group.num_samples * 4 < group.num_keys * kWritesPerSlabCell;
     }
 
-    /// All samples of a head that fall into a group, of a part of the queries: slab i of the group.
-    void scatter(const SlabGroup &group, const Slabs &slabs, int64_t i) const {
-        const int64_t m = i % a_.M, part = i / a_.M % group.parts, b = i / (a_.M * group.parts);
-        const Tensor gradient = slice(slice(item(output_.tensor(), 0, b), 0, group.first_key, group.num_keys), 1, m, 1);
+    /// What the samples of a head add to the cells of a group, in `count` channels from `first` on.
+    void scatter(const SlabGroup &group, int64_t b, int64_t m, int64_t first, int64_t count) const {
+        const Tensor of_group = slice(item(output_.tensor(), 0, b), 0, group.first_key, group.num_keys);
+        const Tensor gradient = slice(slice(of_group, 1, m, 1), 2, first, count);
+        const Tensor rows = slice(item(item(in_.rows.tensor, 0, b), 0, m), 1, first, round_up(count, kChannelMultiple));
         if (in_place(group)) {
-            scatter_levels(group, b, m, 0, a_.Q, item(gradient, 1, 0));
-        } else if (group.parts > 1) {
-            const int64_t begin = a_.Q * part / group.parts, end = a_.Q * (part + 1) / group.parts;
-            const Tensor slab = item(item(item(slabs.tensor, 0, b), 0, part), 0, m);
-            clear_block(slab);
-            scatter_levels(group, b, m, begin, end - begin, slab);
-        } else {
-            const Slabs own = allocate_slabs(group, 1, 1, a_.D, a_.value.dtype);
-            const Tensor slab = item(own.tensor, 0, 0);
-            clear_block(item(item(slab, 0, 0), 0, 0));
-            scatter_levels(group, b, m, 0, a_.Q, item(item(slab, 0, 0), 0, 0));
-            const Tensor sums = slice(slab, 2, 0, group.num_keys);
-            if (gradient.dtype.bits >= 32) {
-                copy_block(slice(item(sums, 0, 0).swap_axes(0, 1), 2, 0, a_.D), gradient, /*stream=*/false);
-            } else {
-                reduce_block(sums, gradient);
-            }
+            scatter_levels(group, b, m, rows, item(gradient, 1, 0));
+            return;
         }
+        const Slab slab(gradient);
+        scatter_levels(group, b, m, rows, item(slab.tensor(), 0, 0));
+        slab.store(gradient, worth_streaming(output_.tensor()));
     }
 
-    void scatter_levels(const SlabGroup &group, int64_t b, int64_t m, int64_t begin, int64_t queries,
-                        const Tensor &slab) const {
+    void scatter_levels(const SlabGroup &group, int64_t b, int64_t m, const Tensor &rows, const Tensor &slab) const {
         for (int64_t s = group.first_sample; s < group.first_sample + group.num_samples; s += a_.P) {
             int32_t width = levels_.rows[s], height = levels_.rows[levels_.columns + s];
             if (width == kNoExtent) {
@@ -232,11 +209,10 @@ private:
             int32_t num_samples = static_cast<int32_t>(a_.P);
             bool careful = levels_.careful, exact = exact_;
             const auto of_level = [&](const Tensor &tensor) {
-                return slice(item(item(tensor, 0, b), 0, m * a_.L + s / a_.P), 0, begin, queries).join_axes(0);
+                return item(item(tensor, 0, b), 0, m * a_.L + s / a_.P).join_axes(0);
             };
             Buffer locations_buffer(of_level(locations_.tensor).split_axis(0, 2));
-            Buffer weights_buffer(of_level(weights_.tensor)), slab_buffer(slab);
-            Buffer rows_buffer(slice(item(item(in_.rows.tensor, 0, b), 0, m), 0, begin, queries));
+            Buffer weights_buffer(of_level(weights_.tensor)), rows_buffer(rows), slab_buffer(slab);
             void *args[] = {locations_buffer.get(),
                             weights_buffer.get(),
                             rows_buffer.get(),
@@ -308,8 +284,7 @@ WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
         const Tensor target = part(*call.grad_value);
         both = workspace_block(2 * all_samples * storage) + workspace_block(all_samples * storage) +
                (usable_in_place(target, value) ? 0 : workspace_block(target.elements() * storage));
-        of_value = workspace_block(a.L * sizeof(Slabs)) + workspace_block((a.L + 1) * sizeof(int)) +
-                   slabs_workspace(a.L, a.P, {a.B, a.M, a.Q, a.samples(), a.K}, count, a.D, a.value.dtype);
+        of_value = plan_workspace(a.L);
     }
 
     WorkspaceSize workspace;
@@ -322,7 +297,7 @@ WorkspaceSize msda_backward_workspace(const MsdaBackwardCall &call) {
     workspace.lane_bytes =
         std::max(workspace_block(kPositions * block * arithmetic) + workspace_block(kDots * block * arithmetic),
                  workspace_block(kTapFields * (a.Q * std::max(a.P, kTapPoints) + 4 * kChannelMultiple) * arithmetic) +
-                     (call.grad_value ? one_slab_workspace(a.K, a.D, a.value.dtype) : 0)) +
+                     (call.grad_value ? slab_workspace(a.K, a.D, a.value.dtype) : 0)) +
         4 * workspace_block(kVectors);
     return workspace;
 }
@@ -355,7 +330,7 @@ void msda_backward(MsdaBackwardCall call) {
     ScratchVector<SlabGroup> groups;
     if (call.grad_value) {
         call.grad_value = clear_dropped_keys(*call.grad_value, a, dropped);
-        groups = plan_slabs(levels, a.P, {a.B, a.M, a.Q, a.samples(), a.K});
+        groups = plan_slabs(levels, a.P, a.samples(), a.K);
     }
     const Variant &variant = call.grad_value ? of_value : of_samples;
     const int64_t step = batches_at_once(a, {&call.grad_output});

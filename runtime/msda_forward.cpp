@@ -19,8 +19,6 @@ constexpr int64_t kMinSamplesPerTask = 4096;
 constexpr int64_t kMaxQueryTile = 1024;
 // Queries in a block, head by head.
 constexpr int64_t kBlock = 64;
-// Outputs as large as this leave the caches before they are read again.
-constexpr int64_t kStreamBytes = int64_t{4} << 20;
 
 /// What a block writes.
 int64_t block_bytes(const Tensor &output) {
@@ -85,7 +83,7 @@ void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &
         // A call for each block: its rows stand where batch items do, and all of them read the same value.
         const auto blocks = make_blocks(levels, a.samples(), a.Q, a.K, kBlock);
         const int64_t num_blocks = static_cast<int64_t>(blocks.size());
-        const bool stream = all_output.elements() * all_output.element_bytes() >= kStreamBytes;
+        const bool stream = worth_streaming(all_output);
         parallel_for_neighbours(count * num_blocks, [&](int64_t call) {
             const int64_t b = call / num_blocks;
             const Block &block = blocks[call % num_blocks];

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kBytesPerTask = int64_t{256} << 10;
 constexpr int64_t kRunBytes = 1024;
+constexpr int64_t kStreamBytes = int64_t{4} << 20;
 
 template <size_t Bytes>
 void copy_pieces(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count, size_t) {
@@ -193,6 +194,10 @@ void copy_block(const Tensor &from, const Tensor &to, bool stream) {
     if (stream) {
         end_stream();
     }
+}
+
+bool worth_streaming(const Tensor &output) {
+    return output.elements() * output.element_bytes() >= kStreamBytes;
 }
 
 namespace {

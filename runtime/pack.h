@@ -15,6 +15,9 @@ void copy_elements(const Tensor &from, const Tensor &to);
 /// The same on this thread alone. `stream`: past the caches where `to` allows it, which spares reading what is overwritten.
 void copy_block(const Tensor &from, const Tensor &to, bool stream);
 
+/// Whether an output is so large that it leaves the caches before it is read again.
+bool worth_streaming(const Tensor &output);
+
 /// Sets every element to zero (all-zero bits), whatever the strides.
 void fill_zero(const Tensor &tensor);
 /// The same on this thread alone.

@@ -1,6 +1,7 @@
 #include "slabs.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "buffer.h"
 #include "dispatch.h"
@@ -12,29 +13,24 @@ namespace deformkit {
 
 namespace {
 
-// Slabs to have at least, where there is enough to do: what keeps 64 cores busy.
-constexpr int64_t kSlabs = 64;
-// A further part costs a pass over its cells to clear them and one to add them up: it has to write to each several times.
-constexpr int64_t kWritesPerCell = 8;
-constexpr int64_t kMinSamplesPerSlab = 8192;
-constexpr int64_t kCellsPerTask = 256;
+// Time for one sample: to find its four cells, and to add to a vector of channels of each (detr_encoder, where to find cells is
+// a fifth of a whole slab's; Xeon, AVX-512).
+constexpr int64_t kFindCells = 3, kAddVector = 8;
 
 // Kernels read cells in pairs: there are always two.
 constexpr int64_t kMinCells = 2;
 
-int64_t parts_of(const SlabProblem &n, int64_t groups, int64_t num_samples, int64_t num_keys) {
-    const int64_t slabs = std::max<int64_t>(1, n.batches * n.heads * groups), of_head = n.queries * num_samples;
-    return std::max<int64_t>(
-        1, std::min({divide_up(kSlabs, slabs), of_head / kMinSamplesPerSlab, of_head * 4 / (num_keys * kWritesPerCell)}));
+DLDataType arithmetic_type(DLDataType storage) {
+    return {kDLFloat, static_cast<uint8_t>(storage.bits == 64 ? 64 : 32), 1};
 }
 
 }  // namespace
 
-ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n) {
+ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, int64_t samples, int64_t keys) {
     ScratchVector<SlabGroup> groups;
-    groups.reserve(std::max<int64_t>(1, n.samples / points));
+    groups.reserve(std::max<int64_t>(1, samples / points));
     bool separate = !levels.careful;
-    for (int64_t s = 0; s < n.samples; s += points) {
+    for (int64_t s = 0; s < samples; s += points) {
         const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
         if (width > 0 && height > 0) {
             groups.push_back({s, points, levels.rows[2 * levels.columns + s], width * height});
@@ -47,16 +43,31 @@ ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, co
         }
     }
     if (!separate) {
-        groups.assign(1, {0, n.samples, 0, n.keys});
-    }
-    for (SlabGroup &group : groups) {
-        group.parts = parts_of(n, static_cast<int64_t>(groups.size()), group.num_samples, group.num_keys);
+        groups.assign(1, {0, samples, 0, keys});
     }
     std::sort(groups.begin(), groups.end(), [](const SlabGroup &x, const SlabGroup &y) {
-        const int64_t of_x = x.num_samples * y.parts, of_y = y.num_samples * x.parts;
-        return of_x != of_y ? of_x > of_y : x.first_sample < y.first_sample;
+        return x.num_keys != y.num_keys ? x.num_keys > y.num_keys : x.first_sample < y.first_sample;
     });
     return groups;
+}
+
+int64_t plan_workspace(int64_t levels) {
+    return 2 * workspace_block(levels * sizeof(SlabGroup));  // the plan, and clear_gaps() of it
+}
+
+int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads) {
+    // Where every task takes the same time, and threads take one after the other.
+    const int64_t vectors = divide_up(channels, kChannelMultiple);
+    int64_t best = vectors, least = std::numeric_limits<int64_t>::max();
+    for (int64_t part = vectors; part > 0; part--) {
+        const int64_t rounds = divide_up(slabs * divide_up(vectors, part), threads);
+        const int64_t time = rounds * (kFindCells + kAddVector * part);
+        if (time < least) {
+            best = part;
+            least = time;
+        }
+    }
+    return std::min(channels, best * kChannelMultiple);
 }
 
 std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
@@ -92,55 +103,35 @@ std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
     return groups;
 }
 
-int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &n, int64_t batches, int64_t channels,
-                        DLDataType dtype) {
-    // A group of k keys has max(1, min(c, w / k)) parts, where c depends on the number of groups and w on its samples: where
-    // that is more than one, at most min(c k, w) cells in all, and c more where it has but one key.
-    int64_t cells = 0;
-    const auto add = [&](int64_t groups, int64_t num_samples) {
-        const int64_t c = parts_of(n, 1, num_samples, 1), w = n.queries * num_samples * 4 / kWritesPerCell;
-        cells = std::max(cells, c == 1 ? 0 : std::min(n.keys * c, groups * w) + groups * c);
-    };
-    add(1, n.samples);
-    add(levels, points);
-    const int64_t cell_bytes = n.heads * round_up(channels, kChannelMultiple) * (dtype.bits == 64 ? 8 : 4);
-    return 2 * workspace_block(levels * sizeof(SlabGroup)) + batches * cells * cell_bytes + levels * workspace_block(1);
+Slab::Slab(const Tensor &gradient, int64_t spare_cells) {
+    tensor_.name = "slab";
+    tensor_.dtype = arithmetic_type(gradient.dtype);
+    tensor_.ndim = 3;
+    tensor_.shape = {gradient.shape[1], std::max(gradient.shape[0] + spare_cells, kMinCells),
+                     round_up(gradient.shape[2], kChannelMultiple)};
+    memory_ = Scratch(tensor_.elements() * tensor_.element_bytes());
+    tensor_ = dense_like(tensor_, memory_.data());
+    clear_block(tensor_);
 }
 
-int64_t one_slab_workspace(int64_t keys, int64_t channels, DLDataType dtype) {
-    return workspace_block(std::max(keys, kMinCells) * round_up(channels, kChannelMultiple) * (dtype.bits == 64 ? 8 : 4));
+void Slab::store(const Tensor &gradient, bool stream) const {
+    const Tensor sums = slice(slice(tensor_, 1, 0, gradient.shape[0]), 2, 0, gradient.shape[2]).swap_axes(0, 1);
+    if (gradient.dtype.bits == tensor_.dtype.bits) {
+        copy_block(sums, gradient, stream);
+        return;
+    }
+    Buffer input(sums), output(gradient);
+    void *args[] = {input.get(), output.get()};
+    run_kernel(choose_variant("rows_narrow", gradient.dtype), args, {});
+}
+
+int64_t slab_workspace(int64_t keys, int64_t channels, DLDataType dtype) {
+    return workspace_block(std::max(keys, kMinCells) * round_up(channels, kChannelMultiple) *
+                           (arithmetic_type(dtype).bits / 8));
 }
 
 bool can_be_slab(const Tensor &gradient) {
     return gradient.dtype.bits >= 32 && gradient.shape[3] % kChannelMultiple == 0;
-}
-
-Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype) {
-    Slabs slabs;
-    Tensor &t = slabs.tensor;
-    t.name = "slabs";
-    t.dtype = {kDLFloat, static_cast<uint8_t>(dtype.bits == 64 ? 64 : 32), 1};
-    t.ndim = 5;
-    t.shape = {batches, group.parts, heads, std::max(group.num_keys, kMinCells), round_up(channels, kChannelMultiple)};
-    slabs.memory = Scratch(t.elements() * t.element_bytes());
-    t = dense_like(t, slabs.memory.data());
-    return slabs;
-}
-
-void reduce_block(const Tensor &slabs, const Tensor &gradient) {
-    Buffer input(slabs), output(gradient);
-    void *args[] = {input.get(), output.get()};
-    run_kernel(choose_variant("rows_reduce", gradient.dtype), args, {});
-}
-
-void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient) {
-    const int64_t chunks = divide_up(group.num_keys, kCellsPerTask);
-    parallel_for(static_cast<int>(gradient.shape[0] * chunks), [&](int task) {
-        const int64_t b = task / chunks, begin = task % chunks * kCellsPerTask;
-        const int64_t cells = std::min(kCellsPerTask, group.num_keys - begin);
-        reduce_block(slice(item(slabs.tensor, 0, b), 2, begin, cells),
-                     slice(item(gradient, 0, b), 0, group.first_key + begin, cells));
-    });
 }
 
 void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient) {

@@ -1,8 +1,8 @@
 // How the gradient of a feature map is divided among threads.
 //
 // Scattering into the same cells from several threads would need atomics, and their order would show in the bits. Instead each
-// task owns a slab: the cells of a group of levels, for one batch item and head, and for a part of the queries. Where a group
-// has several parts, these are summed in order when all are done. The division depends on shapes alone.
+// task owns a slab: the cells of a group of levels, for one batch item and some heads. Where there are more threads than slabs,
+// a slab holds a part of the channels. Whatever the division, a cell's channel gains the same in the same order.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,10 @@
 
 namespace deformkit {
 
-/// Samples that fall into the same range of keys.
+/// Samples that fall into the same cells.
 struct SlabGroup {
     int64_t first_sample, num_samples;  ///< of those of a query and head
     int64_t first_key, num_keys;
-    int64_t parts = 1;  ///< of the queries
 };
 
 /// Maps whose keys overlap: their gradients are added up one after the other, in the same memory.
@@ -30,41 +29,39 @@ struct MapGroup : SlabGroup {
 /// Maps without cells are in none.
 std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys);
 
-/// What a plan depends on, beside the levels.
-struct SlabProblem {
-    int64_t batches, heads, queries, samples, keys;
+/// One group for each level of `points` of a head's `samples`; one group for all where levels share keys or reach outside.
+/// Levels without cells have none. Those with most to do come first.
+ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, int64_t samples, int64_t keys);
+/// The most that it takes of a workspace, whatever the levels.
+int64_t plan_workspace(int64_t levels);
+
+/// Channels of a slab: all of them, or a part where `threads` that share so many `slabs` of all channels end sooner with more.
+int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads);
+
+/// Memory in which one task adds up gradient [cells, heads, D].
+class Slab {
+public:
+    /// Zeros; `spare_cells` more than the gradient has.
+    explicit Slab(const Tensor &gradient, int64_t spare_cells = 0);
+
+    /// [heads, cells, D'] in the type of arithmetic.
+    const Tensor &tensor() const { return tensor_; }
+    /// To `gradient`, rounded once; `stream` as in copy_block().
+    void store(const Tensor &gradient, bool stream) const;
+
+private:
+    Tensor tensor_;
+    Scratch memory_;
 };
 
-/// One group per level of `points` samples; one group for all where levels share keys or reach outside. Levels without cells
-/// have none. Those with most to do come first.
-ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, const SlabProblem &n);
-
-/// The slabs of a group: [batches, parts, heads, cells, channels] in the type of arithmetic.
-struct Slabs {
-    Tensor tensor;
-    Scratch memory;
-};
+/// What a slab of one head takes of a workspace.
+int64_t slab_workspace(int64_t keys, int64_t channels, DLDataType dtype);
 
 /// Whether kernels can scatter straight into a gradient [batches, cells, heads, D].
 bool can_be_slab(const Tensor &gradient);
 
-Slabs allocate_slabs(const SlabGroup &group, int64_t batches, int64_t heads, int64_t channels, DLDataType dtype);
-
-/// Sums the parts of slabs [parts, heads, cells, channels] into a gradient [cells, heads, D], on this thread.
-void reduce_block(const Tensor &slabs, const Tensor &gradient);
-
-/// Sums the parts of each batch item's slabs into gradient [batches, K, heads, D].
-void reduce_slabs(const Slabs &slabs, const SlabGroup &group, const Tensor &gradient);
-
 /// Keys that no group covers have gradient zero.
 void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient);
 void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient);
-
-/// The most that plan_slabs, allocate_slabs for `batches` items of all groups, and clear_gaps take of a workspace, whatever the
-/// levels. Only groups of several parts count.
-int64_t slabs_workspace(int64_t levels, int64_t points, const SlabProblem &n, int64_t batches, int64_t channels,
-                        DLDataType dtype);
-/// What a slab of one part and head takes.
-int64_t one_slab_workspace(int64_t keys, int64_t channels, DLDataType dtype);
 
 }  // namespace deformkit

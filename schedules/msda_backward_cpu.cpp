@@ -87,6 +87,7 @@ void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardCp
             .unroll(si);
     };
     schedule_scatter(f.slab.update(0).specialize(D == 32 && S == 4), 4);
+    schedule_scatter(f.slab.update(0).specialize(D == 16 && S == 4), 4);
     schedule_scatter(f.slab.update(0).specialize(S % 4 == 0), 4);
     schedule_scatter(f.slab.update(0), 1);
 
