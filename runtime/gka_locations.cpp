@@ -102,10 +102,7 @@ CellLocations prepare_cell_locations(const Tensor &locations) {
     if (locations.empty()) {
         return result;
     }
-    Tensor from = locations;
-    while (from.ndim > 1 && from.can_join_axes(from.ndim - 2)) {
-        from = from.join_axes(from.ndim - 2);
-    }
+    const Tensor from = locations.join_last_axes();
     const int last = from.ndim - 1;
     const RunConverter convert = converter(from.dtype);
     const int64_t count = from.elements(), tasks = divide_up(count, kLocationsPerTask);

@@ -232,11 +232,7 @@ void clear_block(const Tensor &tensor) {
     if (tensor.empty()) {
         return;
     }
-    Tensor joined = tensor;
-    while (joined.ndim > 1 && joined.can_join_axes(joined.ndim - 2)) {
-        joined = joined.join_axes(joined.ndim - 2);
-    }
-    const Tensor target = with_two_axes(joined);
+    const Tensor target = with_two_axes(tensor.join_last_axes());
     for_runs(target, target, 0, target.elements() / target.shape[target.ndim - 1],
              [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
 }

@@ -159,6 +159,14 @@ Tensor Tensor::join_axes(int axis) const {
     return result;
 }
 
+Tensor Tensor::join_last_axes() const {
+    Tensor joined = *this;
+    while (joined.ndim > 1 && joined.can_join_axes(joined.ndim - 2)) {
+        joined = joined.join_axes(joined.ndim - 2);
+    }
+    return joined;
+}
+
 Tensor Tensor::insert_axis(int axis) const {
     Tensor result = *this;
     std::copy_backward(shape.begin() + axis, shape.begin() + ndim, result.shape.begin() + ndim + 1);
