@@ -9,7 +9,7 @@ struct MsdaBackwardCpuKnobs {
     Halide::Expr num_channels, num_samples, careful;
 };
 
-void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Halide::Func grad_locations, Halide::Func grad_weights,
+void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Halide::Func grad_locations, const Halide::Func &grad_weights,
                                         const MsdaBackwardCpuKnobs &knobs);
 void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardCpuKnobs &knobs);
 

@@ -19,7 +19,7 @@ void vectorize_samples(Stage stage, const Var &f, const MsdaBackwardCpuKnobs &kn
 
 // One call is one block of queries. Dot products are taken four samples with four cells each at a time: sixteen sums, each a
 // vector wide, are stored beside each other and added up by transposing, about two shuffles for a dot product.
-void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locations, Func grad_weights,
+void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locations, const Func &grad_weights,
                                         const MsdaBackwardCpuKnobs &knobs) {
     const int lanes = knobs.lanes;
     const Expr S = knobs.num_samples, D = knobs.num_channels;
