@@ -6,6 +6,7 @@
 #include <numeric>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "blocks.h"
 #include "levels.h"
@@ -92,9 +93,14 @@ const MsdaWorkload &model(const std::string &name) {
 
 /// Of the time of all cores, what is spent on tasks, and how much sooner all ends than on one core.
 TEST(Tasks, SixtyFourCoresAreBusyOnOneEncoder) {
-    for (const char *name : {"detr_encoder", "detr_encoder_b2", "mask2former_1024", "bevformer_tsa", "detr_training_b4"}) {
+    // Two BEV grids of one level are 16 slabs, and 32 halves of slabs.
+    for (const auto &[name, busy_of_64] : {std::pair("detr_encoder", 0.9),
+                                           {"detr_encoder_b2", 0.9},
+                                           {"mask2former_1024", 0.7},
+                                           {"bevformer_tsa", 0.48},
+                                           {"detr_training_b4", 0.9}}) {
         const double alone = sum(tasks_of(model(name), 1));
-        for (const auto &[cores, busy, speedup] : {std::tuple(2, 0.95, 1.9), {16, 0.9, 13}, {64, 0.48, 24}}) {
+        for (const auto &[cores, busy, speedup] : {std::tuple(2, 0.95, 1.9), {16, 0.9, 13}, {64, busy_of_64, 24}}) {
             const std::vector<double> tasks = tasks_of(model(name), cores);
             const double end = makespan(tasks, cores);
             EXPECT_GT(sum(tasks) / (cores * end), busy) << name << ", " << cores << " cores";
@@ -103,9 +109,7 @@ TEST(Tasks, SixtyFourCoresAreBusyOnOneEncoder) {
                       << ", " << alone / end << " times as fast as one\n";
         }
     }
-    const std::vector<double> tasks = tasks_of(model("detr_encoder"), 64);
-    EXPECT_EQ(tasks.size(), 64u);
-    EXPECT_GT(sum(tasks) / (64 * makespan(tasks, 64)), 0.85);
+    EXPECT_EQ(tasks_of(model("detr_encoder"), 64).size(), 64u);
 }
 
 /// Channels of all parts make up a head's, in whole vectors but for the last.
