@@ -29,13 +29,9 @@ Workload forward_of(const DaWorkload &w) {
     };
     workload.make_inputs = [w] {
         DaInputs inputs = testing::make_da_inputs(w, kInputSeed);
-        std::vector<Numbers> numbers(6);
-        numbers[0].floats = std::move(inputs.feature_maps);
-        numbers[1].indices = std::move(inputs.spatial_shape);
-        numbers[2].indices = std::move(inputs.scale_start_index);
-        numbers[3].floats = std::move(inputs.sample_locations);
-        numbers[4].floats = std::move(inputs.weights);
-        return numbers;
+        return forward_inputs(std::move(inputs.feature_maps), std::move(inputs.spatial_shape),
+                              std::move(inputs.scale_start_index), std::move(inputs.sample_locations),
+                              std::move(inputs.weights));
     };
     return workload;
 }

@@ -4,6 +4,12 @@
 
 namespace deformkit::bench {
 
+std::vector<Numbers> forward_inputs(std::vector<float> maps, std::vector<int64_t> shapes, std::vector<int64_t> starts,
+                                    std::vector<float> locations, std::vector<float> weights) {
+    return {{std::move(maps), {}},      {{}, std::move(shapes)},  {{}, std::move(starts)},
+            {std::move(locations), {}}, {std::move(weights), {}}, {}};
+}
+
 Workload backward_of(const Workload &forward, std::initializer_list<size_t> wanted) {
     Workload workload = forward;
     workload.hand = nullptr;
@@ -47,13 +53,8 @@ Workload attention_forward(const testing::MsdaWorkload &w,
     };
     workload.make_inputs = [w, make_inputs] {
         testing::MsdaInputs inputs = make_inputs(w, kInputSeed);
-        std::vector<Numbers> numbers(6);
-        numbers[0].floats = std::move(inputs.value);
-        numbers[1].indices = std::move(inputs.spatial_shapes);
-        numbers[2].indices = std::move(inputs.level_start_index);
-        numbers[3].floats = std::move(inputs.sampling_locations);
-        numbers[4].floats = std::move(inputs.attention_weights);
-        return numbers;
+        return forward_inputs(std::move(inputs.value), std::move(inputs.spatial_shapes), std::move(inputs.level_start_index),
+                              std::move(inputs.sampling_locations), std::move(inputs.attention_weights));
     };
     return workload;
 }

@@ -70,6 +70,11 @@ std::function<deformkit_status(DLTensor *)> calling(deformkit_status (*function)
 /// The same inputs for everything that is measured.
 constexpr uint32_t kInputSeed = 1;
 
+/// What every operator's forward is given: feature maps, how large each is and where it begins, samples and their
+/// weights; nothing for the output.
+std::vector<Numbers> forward_inputs(std::vector<float> maps, std::vector<int64_t> shapes, std::vector<int64_t> starts,
+                                    std::vector<float> locations, std::vector<float> weights);
+
 /// Backward from forward, whose last argument is the output: its gradient is one more input, and there is a gradient for each
 /// argument that `wanted` counts.
 Workload backward_of(const Workload &forward, std::initializer_list<size_t> wanted);
