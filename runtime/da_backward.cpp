@@ -58,7 +58,7 @@ void backward_samples(const Variant &variant, const DaInputs &a, const LevelTabl
     }
 
     // A task is some anchors on one camera, or, where that is too much, some points of one.
-    const int64_t element = a.feature_maps.dtype.bits == 64 ? 8 : 4;
+    const int64_t element = arithmetic_type(a.feature_maps.dtype).bits / 8;
     const int64_t per_point = 3 * a.S * std::max<int64_t>(a.G, 1) * element;
     const int64_t wanted = divide_up(a.A * a.P * count * a.N, kTasksPerThread * num_threads());
     const int64_t points = std::clamp<int64_t>(std::min(wanted, kBytesPerTask / per_point), 1, a.P);
@@ -122,14 +122,12 @@ void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &
         const MapGroup &group = groups[task / (blocks * count)];
         const Tensor of_task =
             slice(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, g, std::min(block, a.G - g));
-        std::optional<Slab> slab;
         if (direct) {
             clear_block(of_task);
-        } else {
-            slab.emplace(of_task, spare);
         }
+        const Slab slab(of_task, direct, spare);
         const int64_t num_groups = of_task.shape[1];
-        Buffer slab_buffer(direct ? of_task : slab->tensor().swap_axes(0, 1));
+        Buffer slab_buffer(slab.tensor().swap_axes(0, 1));
         Buffer rows_buffer(slice(item(in.rows.tensor, 0, b), 1, g, num_groups));
         bool careful = table.careful;
         for (int64_t map : group.maps) {
@@ -141,9 +139,7 @@ void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &
                             &careful,           slab_buffer.get()};
             run_kernel(variant, args, {});
         }
-        if (slab) {
-            slab->store(of_task, worth_streaming(gradient));
-        }
+        slab.store(worth_streaming(gradient));
     });
     clear_gaps(groups, gradient);
     output.finish();

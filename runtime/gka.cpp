@@ -156,12 +156,8 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
         const int64_t m = task % a.M, b = task / a.M % count;
         const MapGroup &group = groups[task / (a.M * count)];
         const Tensor of_task = slice(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, m, 1);
-        std::optional<Slab> slab;
-        if (!direct) {
-            slab.emplace(of_task);
-        }
-        Buffer slab_buffer(direct ? item(of_task, 1, 0) : item(slab->tensor(), 0, 0)),
-            rows_buffer(item(item(rows.tensor, 0, b), 1, m));
+        const Slab slab(of_task, direct);
+        Buffer slab_buffer(item(slab.tensor(), 0, 0)), rows_buffer(item(item(rows.tensor, 0, b), 1, m));
         bool careful = levels.careful;
         int32_t kind = in.cells.kind;
         for (int64_t l : group.maps) {
@@ -175,9 +171,7 @@ void backward_value(const Variant &variant, const MsdaInputs &a, const LevelTabl
                             &careful,           slab_buffer.get()};
             run_kernel(variant, args, {});
         }
-        if (slab) {
-            slab->store(of_task, worth_streaming(gradient));
-        }
+        slab.store(worth_streaming(gradient));
     });
     clear_gaps(groups, gradient);
     output.finish();

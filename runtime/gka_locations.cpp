@@ -5,8 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "layout.h"
-#include "parallel.h"
+#include "runs.h"
 
 namespace deformkit {
 
@@ -16,7 +15,6 @@ namespace {
 enum Kind : int32_t { kFloat = 0, kInt = 1, kMarkedInt = 2 };
 
 constexpr int32_t kNowhere = std::numeric_limits<int32_t>::min();
-constexpr int64_t kLocationsPerTask = 16384;
 
 int32_t to_cell(double location) {
     if (!std::isfinite(location)) {
@@ -102,21 +100,16 @@ CellLocations prepare_cell_locations(const Tensor &locations) {
     if (locations.empty()) {
         return result;
     }
-    const Tensor from = locations.join_last_axes();
+    const Tensor from = with_long_runs(locations, kRunBytes);
+    Tensor to = from;
+    to.dtype = as_bits;
+    to = dense_like(to, result.bits.tensor.data);
     const int last = from.ndim - 1;
     const RunConverter convert = converter(from.dtype);
-    const int64_t count = from.elements(), tasks = divide_up(count, kLocationsPerTask);
-    parallel_for(static_cast<int>(tasks), [&](int task) {
-        const int64_t end = std::min(count, (task + 1) * kLocationsPerTask);
-        for (int64_t i = task * kLocationsPerTask; i < end;) {
-            int64_t rest = i / from.shape[last], offset = i % from.shape[last] * from.strides[last];
-            const int64_t run = std::min(end - i, from.shape[last] - i % from.shape[last]);
-            for (int axis = last - 1; axis >= 0; axis--) {
-                offset += rest % from.shape[axis] * from.strides[axis];
-                rest /= from.shape[axis];
-            }
-            convert(from.data + offset * from.element_bytes(), from.strides[last], result.bits.tensor.data + i * 4, run);
-            i += run;
+    for_each_run(from, to, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
+        for (int64_t i = 0; i < count; i++) {
+            convert(from.data + (from_offset + i * from.strides[last - 1]) * from.element_bytes(), from.strides[last],
+                    to.data + (to_offset + i * to.strides[last - 1]) * to.element_bytes(), from.shape[last]);
         }
     });
     return result;

@@ -45,10 +45,13 @@ Tensor item(const Tensor &tensor, int axis, int64_t i) {
     return slice(tensor, axis, i, 1).drop_axis(axis);
 }
 
+bool rows_readable(const Tensor &rows, const Variant &variant) {
+    return usable_in_place(rows, variant) && rows.shape[3] % kChannelMultiple == 0;
+}
+
 bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
     const int64_t step = value.strides[1];
-    return usable_in_place(value, variant) && value.shape[3] % kChannelMultiple == 0 && value.shape[1] == keys && step >= 0 &&
-           (keys - 1) * step < INT32_MAX;
+    return rows_readable(value, variant) && value.shape[1] == keys && step >= 0 && (keys - 1) * step < INT32_MAX;
 }
 
 namespace {
@@ -82,7 +85,7 @@ Cells prepare_cells(const Tensor &value, const Variant &variant, const Packing &
     if (packing.always || !cells_readable(value, variant, keys)) {
         Tensor like = value;
         if (packing.widen != nullptr) {
-            like.dtype = {kDLFloat, 32, 1};
+            like.dtype = arithmetic_type(value.dtype);
         }
         cells.packed = allocate_like(like, order, {value.shape[0], keys, heads, channels});
         if (packing.widen != nullptr) {
@@ -101,8 +104,8 @@ Cells prepare_cells(const Tensor &value, const Variant &variant, const Packing &
 Rows prepare_rows(const Tensor &rows, const Variant &variant) {
     Rows result;
     result.tensor = rows;
-    const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
-    if (!usable_in_place(rows, variant) || rows.shape[3] != channels) {
+    if (!rows_readable(rows, variant)) {
+        const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
         result.packed = allocate_like(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels});
         copy_elements(rows, result.packed.tensor);
         result.tensor = result.packed.tensor;

@@ -12,6 +12,8 @@ namespace deformkit {
 
 /// Kernels read whole vectors of channels: the widest holds this many.
 constexpr int64_t kChannelMultiple = 16;
+/// And cells in pairs: there are always two.
+constexpr int64_t kMinCells = 2;
 
 inline int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -44,6 +46,9 @@ struct Packing {
     bool always = false;             ///< else only where strides or sizes are not a kernel's
     const Variant *widen = nullptr;  ///< to the type of arithmetic, by this kernel; wants `always`
 };
+
+/// Whether kernels can read [count, queries or keys, heads, channels] where it is, in whole vectors of channels.
+bool rows_readable(const Tensor &rows, const Variant &variant);
 
 /// Cells as CPU and GPU kernels read them: [count, keys, heads, channels].
 struct Cells {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "blocks.h"
 #include "buffer.h"
@@ -37,12 +36,12 @@ int64_t block_size(const MsdaBackwardCall &call) {
 
 /// Whether anything in `rows`, [queries, M, D], is NaN or infinite.
 bool any_non_finite(const Variant &magnitude, const Tensor &rows) {
-    const int64_t bits = std::max(32, static_cast<int>(rows.dtype.bits));
+    const uint8_t bits = arithmetic_type(rows.dtype).bits;
     uint64_t largest = 0;
     Tensor result;
     result.name = "magnitude";
     result.data = reinterpret_cast<unsigned char *>(&largest);
-    result.dtype = {kDLUInt, static_cast<uint8_t>(bits), 1};
+    result.dtype = {kDLUInt, bits, 1};
     result.ndim = 1;
     result.shape[0] = result.strides[0] = 1;
     Buffer input(rows), output(result);
@@ -54,7 +53,7 @@ bool any_non_finite(const Variant &magnitude, const Tensor &rows) {
 /// Some batch items, in blocks of queries.
 struct Batches {
     int64_t first, count;
-    ScratchVector<Block> blocks;
+    const ScratchVector<Block> &blocks;
     OwnedTensor rows;                // grad_output [count, M, Q, D], D a multiple of kChannelMultiple, in the order of blocks
     OwnedTensor locations, weights;  // [count, Q, M * S, 2], [count, Q, M * S]
 
@@ -63,11 +62,6 @@ struct Batches {
         return packed_block_of(item(rows.tensor, 0, b).swap_axes(0, 1), 0, block);
     }
 };
-
-/// Whether kernels can read grad_output, [count, Q, M, D], as it is.
-bool rows_readable(const Tensor &grad_output, const Variant &variant, const ScratchVector<Block> &blocks) {
-    return in_order(blocks) && usable_in_place(grad_output, variant) && grad_output.shape[3] % kChannelMultiple == 0;
-}
 
 /// grad_sampling_locations and grad_attention_weights, block by block.
 class SamplesPass {
@@ -181,7 +175,7 @@ public:
 private:
     /// Few samples: straight into grad_value, where a slab would only be cleared and copied.
     bool in_place(const SlabGroup &group) const {
-        return can_be_slab(output_.tensor()) && group.num_keys >= 2 &&
+        return can_be_slab(output_.tensor()) && group.num_keys >= kMinCells &&
                a_.Q * group.num_samples * 4 < group.num_keys * kWritesPerSlabCell;
     }
 
@@ -190,13 +184,9 @@ private:
         const Tensor of_group = slice(item(output_.tensor(), 0, b), 0, group.first_key, group.num_keys);
         const Tensor gradient = slice(slice(of_group, 1, m, 1), 2, first, count);
         const Tensor rows = slice(item(item(in_.rows.tensor, 0, b), 0, m), 1, first, round_up(count, kChannelMultiple));
-        if (in_place(group)) {
-            scatter_levels(group, b, m, rows, item(gradient, 1, 0));
-            return;
-        }
-        const Slab slab(gradient);
+        const Slab slab(gradient, in_place(group));
         scatter_levels(group, b, m, rows, item(slab.tensor(), 0, 0));
-        slab.store(gradient, worth_streaming(output_.tensor()));
+        slab.store(worth_streaming(output_.tensor()));
     }
 
     void scatter_levels(const SlabGroup &group, int64_t b, int64_t m, const Tensor &rows, const Tensor &slab) const {
@@ -334,14 +324,14 @@ void msda_backward(MsdaBackwardCall call) {
     }
     const Variant &variant = call.grad_value ? of_value : of_samples;
     const int64_t step = batches_at_once(a, {&call.grad_output});
+    const ScratchVector<Block> blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call));
     for (int64_t first = 0; first < a.B; first += step) {
         const int64_t count = std::min(step, a.B - first);
         const Tensor grad_output = slice(call.grad_output, 0, first, count);
-        ScratchVector<Block> blocks = make_blocks(levels, a.samples(), a.Q, a.K, block_size(call));
-        const bool pack_rows = !rows_readable(grad_output, variant, blocks);
+        const bool pack_rows = !in_order(blocks) || !rows_readable(grad_output, variant);
         const Batches in{first,
                          count,
-                         std::move(blocks),
+                         blocks,
                          pack_rows ? allocate_blocks(grad_output, round_up(a.D, kChannelMultiple))
                                    : OwnedTensor{grad_output.swap_axes(1, 2), Scratch()},
                          joined_input(slice(a.sampling_locations, 0, first, count), variant),

@@ -135,7 +135,7 @@ int64_t most_batches_at_once(const MsdaInputs &a, std::initializer_list<const Te
 }
 
 int64_t value_workspace(const MsdaInputs &a, const Variant &variant, const Packing &packing, int64_t count) {
-    const int64_t K = std::max<int64_t>(a.K, 2), D = round_up(a.D, kChannelMultiple);
+    const int64_t K = std::max(a.K, kMinCells), D = round_up(a.D, kChannelMultiple);
     const Tensor value = slice(a.value, 0, 0, count);
     if (!packing.always && cells_readable(value, variant, K)) {
         return 0;
@@ -154,7 +154,7 @@ int64_t value_workspace(const MsdaInputs &a, const Variant &variant, const Packi
 }
 
 Cells prepare_value(const MsdaInputs &a, const Variant &variant, const Packing &packing, int64_t first, int64_t count) {
-    return prepare_cells(slice(a.value, 0, first, count), variant, packing, {0, 2, 1, 3}, std::max<int64_t>(a.K, 2));
+    return prepare_cells(slice(a.value, 0, first, count), variant, packing, {0, 2, 1, 3}, std::max(a.K, kMinCells));
 }
 
 }  // namespace deformkit

@@ -21,7 +21,7 @@ struct MsdaInputs {
 
     int64_t samples() const { return L * P; }  ///< of one query and head
     bool is_empty() const { return K == 0 || L == 0 || P == 0; }
-    int64_t arithmetic_bytes() const { return value.dtype.bits == 64 ? 8 : 4; }
+    int64_t arithmetic_bytes() const { return arithmetic_type(value.dtype).bits / 8; }
     /// By how often each cell is read: whether to go head by head, and whether to copy value head by head.
     bool reads_often() const;
     bool worth_packing() const;

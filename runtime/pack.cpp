@@ -3,38 +3,32 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
 #include "error.h"
-#include "parallel.h"
+#include "runs.h"
 
 namespace deformkit {
 
 namespace {
 
-constexpr int64_t kBytesPerTask = int64_t{256} << 10;
-constexpr int64_t kRunBytes = 1024;
 constexpr int64_t kStreamBytes = int64_t{4} << 20;
 
+/// Of a size known to the compiler, or, where that is 0, of `bytes` each. Pieces are small, and a call of memcpy for each would
+/// take longer than the copy.
 template <size_t Bytes>
-void copy_pieces(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count, size_t) {
+void copy_pieces(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count,
+                 size_t bytes) {
     for (int64_t i = 0; i < count; i++) {
-        std::memcpy(to + i * to_step, from + i * from_step, Bytes);
+        std::memcpy(to + i * to_step, from + i * from_step, Bytes != 0 ? Bytes : bytes);
     }
 }
 
-void copy_pieces_of_any_size(const unsigned char *from, int64_t from_step, unsigned char *to, int64_t to_step, int64_t count,
-                             size_t bytes) {
-    for (int64_t i = 0; i < count; i++) {
-        std::memcpy(to + i * to_step, from + i * from_step, bytes);
-    }
-}
-
-/// Pieces are small, and a call of memcpy for each would take longer than the copy.
-using PieceCopier = decltype(&copy_pieces_of_any_size);
+using PieceCopier = decltype(&copy_pieces<0>);
 
 PieceCopier piece_copier(size_t bytes) {
     switch (bytes) {
@@ -53,7 +47,7 @@ PieceCopier piece_copier(size_t bytes) {
         case 128:
             return copy_pieces<128>;
         default:
-            return copy_pieces_of_any_size;
+            return copy_pieces<0>;
     }
 }
 
@@ -93,43 +87,6 @@ void end_stream() {
 #if defined(__SSE2__)
     _mm_sfence();
 #endif
-}
-
-/// Calls `visit` with offsets, in elements, and a number: that many of the runs `row` to `end` along the last axis begin there,
-/// a stride of the last axis but one apart. Both tensors have the same shape, of two axes at least.
-template <typename Visit>
-void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Visit &&visit) {
-    const int last = from.ndim - 1;
-    while (row < end) {
-        int64_t rest = row / from.shape[last - 1], first = row % from.shape[last - 1];
-        const int64_t count = std::min(from.shape[last - 1] - first, end - row);
-        int64_t from_offset = first * from.strides[last - 1], to_offset = first * to.strides[last - 1];
-        for (int axis = last - 2; axis >= 0; axis--) {
-            const int64_t at = rest % from.shape[axis];
-            rest /= from.shape[axis];
-            from_offset += at * from.strides[axis];
-            to_offset += at * to.strides[axis];
-        }
-        visit(from_offset, to_offset, count);
-        row += count;
-    }
-}
-
-/// All runs, in parallel.
-template <typename Visit>
-void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
-    const int64_t run = from.shape[from.ndim - 1], rows = from.elements() / run;
-    const int64_t rows_per_task = std::max<int64_t>(1, kBytesPerTask / (run * from.element_bytes()));
-    parallel_for(static_cast<int>((rows + rows_per_task - 1) / rows_per_task), [&](int task) {
-        for_runs(from, to, task * rows_per_task, std::min(rows, (task + 1) * rows_per_task), visit);
-    });
-}
-
-Tensor with_two_axes(Tensor tensor) {
-    while (tensor.ndim < 2) {
-        tensor = tensor.split_axis(0, tensor.shape[0]);
-    }
-    return tensor;
 }
 
 /// What for_runs() visits to copy from one tensor to the other.
@@ -218,13 +175,7 @@ void fill_zero(const Tensor &tensor) {
     if (tensor.empty()) {
         return;
     }
-    // Runs of a few channels would take as long to call memset for as to write.
-    Tensor joined = tensor;
-    while (joined.ndim > 2 && joined.shape[joined.ndim - 1] * joined.element_bytes() < kRunBytes &&
-           joined.can_join_axes(joined.ndim - 2)) {
-        joined = joined.join_axes(joined.ndim - 2);
-    }
-    const Tensor target = with_two_axes(joined);
+    const Tensor target = with_long_runs(tensor, kRunBytes);
     for_each_run(target, target, [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
 }
 
@@ -232,7 +183,7 @@ void clear_block(const Tensor &tensor) {
     if (tensor.empty()) {
         return;
     }
-    const Tensor target = with_two_axes(tensor.join_last_axes());
+    const Tensor target = with_long_runs(tensor, std::numeric_limits<int64_t>::max());
     for_runs(target, target, 0, target.elements() / target.shape[target.ndim - 1],
              [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
 }

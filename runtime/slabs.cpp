@@ -17,13 +17,6 @@ namespace {
 // a fifth of a whole slab's; Xeon, AVX-512).
 constexpr int64_t kFindCells = 3, kAddVector = 8;
 
-// Kernels read cells in pairs: there are always two.
-constexpr int64_t kMinCells = 2;
-
-DLDataType arithmetic_type(DLDataType storage) {
-    return {kDLFloat, static_cast<uint8_t>(storage.bits == 64 ? 64 : 32), 1};
-}
-
 }  // namespace
 
 ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, int64_t samples, int64_t keys) {
@@ -103,7 +96,11 @@ std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
     return groups;
 }
 
-Slab::Slab(const Tensor &gradient, int64_t spare_cells) {
+Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradient_(gradient) {
+    if (in_place) {
+        tensor_ = gradient.swap_axes(0, 1);
+        return;
+    }
     tensor_.name = "slab";
     tensor_.dtype = arithmetic_type(gradient.dtype);
     tensor_.ndim = 3;
@@ -114,15 +111,18 @@ Slab::Slab(const Tensor &gradient, int64_t spare_cells) {
     clear_block(tensor_);
 }
 
-void Slab::store(const Tensor &gradient, bool stream) const {
-    const Tensor sums = slice(slice(tensor_, 1, 0, gradient.shape[0]), 2, 0, gradient.shape[2]).swap_axes(0, 1);
-    if (gradient.dtype.bits == tensor_.dtype.bits) {
-        copy_block(sums, gradient, stream);
+void Slab::store(bool stream) const {
+    if (memory_.data() == nullptr) {
         return;
     }
-    Buffer input(sums), output(gradient);
+    const Tensor sums = slice(slice(tensor_, 1, 0, gradient_.shape[0]), 2, 0, gradient_.shape[2]).swap_axes(0, 1);
+    if (gradient_.dtype.bits == tensor_.dtype.bits) {
+        copy_block(sums, gradient_, stream);
+        return;
+    }
+    Buffer input(sums), output(gradient_);
     void *args[] = {input.get(), output.get()};
-    run_kernel(choose_variant("rows_narrow", gradient.dtype), args, {});
+    run_kernel(choose_variant("rows_narrow", gradient_.dtype), args, {});
 }
 
 int64_t slab_workspace(int64_t keys, int64_t channels, DLDataType dtype) {

@@ -41,16 +41,16 @@ int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads);
 /// Memory in which one task adds up gradient [cells, heads, D].
 class Slab {
 public:
-    /// Zeros; `spare_cells` more than the gradient has.
-    explicit Slab(const Tensor &gradient, int64_t spare_cells = 0);
+    /// The gradient itself, which its owner has cleared, or else zeros, of `spare_cells` more than that has.
+    Slab(const Tensor &gradient, bool in_place, int64_t spare_cells = 0);
 
     /// [heads, cells, D'] in the type of arithmetic.
     const Tensor &tensor() const { return tensor_; }
-    /// To `gradient`, rounded once; `stream` as in copy_block().
-    void store(const Tensor &gradient, bool stream) const;
+    /// To the gradient, rounded once; `stream` as in copy_block().
+    void store(bool stream) const;
 
 private:
-    Tensor tensor_;
+    Tensor gradient_, tensor_;
     Scratch memory_;
 };
 

@@ -159,14 +159,6 @@ Tensor Tensor::join_axes(int axis) const {
     return result;
 }
 
-Tensor Tensor::join_last_axes() const {
-    Tensor joined = *this;
-    while (joined.ndim > 1 && joined.can_join_axes(joined.ndim - 2)) {
-        joined = joined.join_axes(joined.ndim - 2);
-    }
-    return joined;
-}
-
 Tensor Tensor::insert_axis(int axis) const {
     Tensor result = *this;
     std::copy_backward(shape.begin() + axis, shape.begin() + ndim, result.shape.begin() + ndim + 1);
@@ -214,6 +206,10 @@ std::string dtype_name(DLDataType dtype) {
     }
     name += std::to_string(dtype.bits);
     return dtype.lanes == 1 ? name : name + "x" + std::to_string(dtype.lanes);
+}
+
+DLDataType arithmetic_type(DLDataType storage) {
+    return {kDLFloat, static_cast<uint8_t>(storage.bits == 64 ? 64 : 32), 1};
 }
 
 Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int> ndims) {

@@ -29,8 +29,6 @@ struct Tensor {
     Tensor split_axis(int axis, int64_t inner) const;
     bool can_join_axes(int axis) const;
     Tensor join_axes(int axis) const;
-    /// Joins the last axes as far as their strides allow.
-    Tensor join_last_axes() const;
     /// A copy of `axis` in front of it, to be given another extent and stride; the tensor without `axis` (item 0 of it).
     Tensor insert_axis(int axis) const;
     Tensor drop_axis(int axis) const;
@@ -38,6 +36,9 @@ struct Tensor {
 };
 
 std::string dtype_name(DLDataType dtype);
+
+/// What numbers stored as `storage` are computed in.
+DLDataType arithmetic_type(DLDataType storage);
 
 /// Checks all that can be checked of one argument alone: not NULL, a plain type, host memory, `ndim` axes (one of those given),
 /// no negative extent, data where there are elements.
