@@ -2,9 +2,9 @@
 #include <sstream>
 #include <string>
 
-#include "operators.h"
-#include "problem.h"
-#include "variants.h"
+#include "bench/operators.h"
+#include "bench/problem.h"
+#include "bench/variants.h"
 
 #define BENCH_API extern "C" __attribute__((visibility("default")))
 

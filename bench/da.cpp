@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include "operators.h"
+#include "bench/operators.h"
 
 namespace deformkit::bench {
 namespace {

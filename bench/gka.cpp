@@ -1,7 +1,7 @@
 // Geometric kernel attention, forward and backward.
 #include <string>
 
-#include "operators.h"
+#include "bench/operators.h"
 
 namespace deformkit::bench {
 namespace {

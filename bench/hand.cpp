@@ -1,4 +1,4 @@
-#include "hand.h"
+#include "bench/hand.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "hand_avx512.h"
+#include "bench/hand_avx512.h"
 
 namespace deformkit::bench {
 namespace {

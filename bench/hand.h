@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "workloads.h"
+#include "tests/support/workloads.h"
 
 namespace deformkit::bench {
 

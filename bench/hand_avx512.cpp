@@ -6,7 +6,7 @@
 //
 // A corner outside its level gets weight 0 and offset 0. That is less than the library's contract asks for (NaN or Inf in key 0
 // would leak, and levels that reach beyond the value are not caught), so the library has to do more work in the same time.
-#include "hand_avx512.h"
+#include "bench/hand_avx512.h"
 
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
 // Multi-scale deformable attention, forward and backward.
 #include <string>
 
-#include "hand.h"
-#include "operators.h"
+#include "bench/hand.h"
+#include "bench/operators.h"
 
 namespace deformkit::bench {
 namespace {

@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "best_of_reporter.h"
-#include "operators.h"
-#include "problem.h"
-#include "variants.h"
+#include "bench/best_of_reporter.h"
+#include "bench/operators.h"
+#include "bench/problem.h"
+#include "bench/variants.h"
 
 namespace deformkit::bench {
 namespace {

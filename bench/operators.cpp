@@ -1,4 +1,4 @@
-#include "operators.h"
+#include "bench/operators.h"
 
 #include <utility>
 

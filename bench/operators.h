@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "workloads.h"
+#include "tests/support/workloads.h"
 
 namespace deformkit::bench {
 

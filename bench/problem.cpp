@@ -1,4 +1,4 @@
-#include "problem.h"
+#include "bench/problem.h"
 
 #include <algorithm>
 #include <functional>

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "operators.h"
-#include "types.h"
+#include "bench/operators.h"
+#include "tests/support/types.h"
 
 namespace deformkit::bench {
 

@@ -14,6 +14,10 @@ set(DEFORMKIT_TYPE_f64 float64)
 # Features that runtime/cpu_features.h tells of, since not every compiler does.
 set(DEFORMKIT_UNNAMED_CPU_FEATURES f16c)
 
+# What to leave out, to build sooner: a library for one machine, or an experiment with one type.
+set(DEFORMKIT_TARGETS "" CACHE STRING "Targets to build, such as avx2;sse41; empty: all")
+set(DEFORMKIT_TYPES "" CACHE STRING "Storage types to build, such as f32;f16; empty: all")
+
 set(DEFORMKIT_KERNELS "")
 set(DEFORMKIT_KERNEL_HEADERS "")
 set(DEFORMKIT_VARIANT_ROWS "")
@@ -52,7 +56,13 @@ function(deformkit_variants operator pass type)
     else ()
         set(rows DEFORMKIT_VARIANT_ROWS)
     endif ()
+    if (DEFORMKIT_TYPES AND NOT type IN_LIST DEFORMKIT_TYPES)
+        return()
+    endif ()
     foreach (target IN LISTS ARG_TARGETS)
+        if (DEFORMKIT_TARGETS AND NOT target IN_LIST DEFORMKIT_TARGETS)
+            continue()
+        endif ()
         set(variant ${operator}_${pass}_${type}_${target})
 
         # What tuning chose, one key=value a line; lines that start with # say on which machine and when.
@@ -64,7 +74,7 @@ function(deformkit_variants operator pass type)
         endif ()
 
         add_halide_library(
-            ${variant} FROM deformkit_generators
+            ${variant} FROM deformkit_${operator}_generators
             GENERATOR ${operator}_${pass}
             TARGETS ${DEFORMKIT_TARGET_${target}_HALIDE}
             USE_RUNTIME deformkit_halide_runtime

@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "../tests/support/reference.h"
-#include "features.h"
-#include "figure.h"
-#include "picture.h"
-#include "queries.h"
+#include "demo/features.h"
+#include "demo/figure.h"
+#include "demo/picture.h"
+#include "demo/queries.h"
+#include "tests/support/reference.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "features.h"
+#include "demo/features.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "picture.h"
+#include "demo/picture.h"
 
 namespace demo {
 

@@ -1,11 +1,11 @@
-#include "figure.h"
+#include "demo/figure.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 
-#include "text.h"
+#include "demo/text.h"
 
 namespace demo {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "queries.h"
+#include "demo/queries.h"
 
 namespace demo {
 

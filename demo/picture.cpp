@@ -1,4 +1,4 @@
-#include "picture.h"
+#include "demo/picture.h"
 
 #include <stb/stb_image.h>
 #include <stb/stb_image_write.h>

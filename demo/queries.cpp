@@ -1,4 +1,4 @@
-#include "queries.h"
+#include "demo/queries.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Where each query looks, and how much it takes from there.
 #pragma once
 
-#include "features.h"
+#include "demo/features.h"
 
 namespace demo {
 

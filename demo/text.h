@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "picture.h"
+#include "demo/picture.h"
 
 namespace demo {
 

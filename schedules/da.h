@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "../generators/da.h"
+#include "generators/algorithms/da_visible.h"
 
 namespace deformkit {
 

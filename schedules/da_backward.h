@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../generators/da_backward.h"
+#include "generators/algorithms/da_backward.h"
 
 namespace deformkit {
 

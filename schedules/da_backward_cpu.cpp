@@ -1,5 +1,5 @@
-#include "da.h"
-#include "da_backward.h"
+#include "schedules/da.h"
+#include "schedules/da_backward.h"
 
 namespace deformkit {
 

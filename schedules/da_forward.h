@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../generators/da_forward.h"
+#include "generators/algorithms/da_forward.h"
 
 namespace deformkit {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "da.h"
-#include "da_forward.h"
+#include "schedules/da.h"
+#include "schedules/da_forward.h"
 
 namespace deformkit {
 

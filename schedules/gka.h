@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../generators/gka.h"
+#include "generators/algorithms/gka_passes.h"
 
 namespace deformkit {
 

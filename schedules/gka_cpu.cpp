@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "gka.h"
+#include "schedules/gka.h"
 
 namespace deformkit {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../generators/msda_backward.h"
+#include "generators/algorithms/msda_backward.h"
 
 namespace deformkit {
 

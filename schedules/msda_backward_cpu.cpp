@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "msda_backward.h"
+#include "schedules/msda_backward.h"
 
 namespace deformkit {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../generators/msda_forward.h"
+#include "generators/algorithms/msda_forward.h"
 
 namespace deformkit {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "msda_forward.h"
+#include "schedules/msda_forward.h"
 
 namespace deformkit {
 

@@ -1,4 +1,4 @@
-#include "msda_forward.h"
+#include "schedules/msda_forward.h"
 
 namespace deformkit {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../generators/rows.h"
+#include "generators/algorithms/rows_passes.h"
 
 namespace deformkit {
 

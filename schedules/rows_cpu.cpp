@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "schedules/rows.h"
 
 namespace deformkit {
 

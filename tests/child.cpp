@@ -1,4 +1,4 @@
-#include "child.h"
+#include "tests/child.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

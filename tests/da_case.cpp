@@ -1,4 +1,4 @@
-#include "da_case.h"
+#include "tests/da_case.h"
 
 #include <cmath>
 #include <stdexcept>

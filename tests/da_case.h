@@ -1,10 +1,10 @@
 // Calls of deformable aggregation, and what they have to give.
 #pragma once
 
-#include "problem.h"
-#include "reference_da.h"
-#include "variants.h"
-#include "workloads.h"
+#include "tests/problem.h"
+#include "tests/support/reference_da.h"
+#include "tests/support/workloads.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 

@@ -1,5 +1,5 @@
 // Deformable aggregation on shapes of real models and at published limits, on the variants that this machine would choose.
-#include "da_case.h"
+#include "tests/da_case.h"
 
 namespace deformkit::testing {
 namespace {

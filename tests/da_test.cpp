@@ -3,7 +3,7 @@
 #include <limits>
 #include <random>
 
-#include "da_case.h"
+#include "tests/da_case.h"
 
 namespace deformkit::testing {
 namespace {

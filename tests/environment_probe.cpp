@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "msda_case.h"
+#include "tests/msda_case.h"
 
 #ifdef __SANITIZE_ADDRESS__
 // PoCL keeps what it allocated for a build that failed.

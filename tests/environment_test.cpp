@@ -1,6 +1,6 @@
 // DEFORMKIT_TARGET, DEFORMKIT_NUM_THREADS and DEFORMKIT_VERBOSE, each in a process of its own.
-#include "probe.h"
-#include "variants.h"
+#include "tests/probe.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

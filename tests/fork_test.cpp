@@ -1,6 +1,6 @@
 // A child process inherits a library whose worker threads do not exist any more: it must still compute.
-#include "child.h"
-#include "msda_case.h"
+#include "tests/child.h"
+#include "tests/msda_case.h"
 
 namespace deformkit::testing {
 namespace {

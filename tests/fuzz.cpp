@@ -1,4 +1,4 @@
-#include "fuzz.h"
+#include "tests/fuzz.h"
 
 #include <cstdlib>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "gka_case.h"
+#include "tests/gka_case.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Calls of geometric kernel attention, and what they have to give.
 #pragma once
 
-#include "problem.h"
-#include "reference_gka.h"
-#include "variants.h"
-#include "workloads.h"
+#include "tests/problem.h"
+#include "tests/support/reference_gka.h"
+#include "tests/support/workloads.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 

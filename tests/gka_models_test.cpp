@@ -1,5 +1,5 @@
 // Geometric kernel attention on shapes of real models, on the variants that this machine would choose.
-#include "gka_case.h"
+#include "tests/gka_case.h"
 
 namespace deformkit::testing {
 namespace {

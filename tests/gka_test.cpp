@@ -4,7 +4,7 @@
 #include <limits>
 #include <random>
 
-#include "gka_case.h"
+#include "tests/gka_case.h"
 
 namespace deformkit::testing {
 namespace {

@@ -1,5 +1,5 @@
 // The guarded tensors notice what they are there to notice.
-#include "guarded.h"
+#include "tests/support/guarded.h"
 
 #include <gtest/gtest.h>
 

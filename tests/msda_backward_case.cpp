@@ -1,4 +1,4 @@
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 #include <algorithm>
 #include <cmath>

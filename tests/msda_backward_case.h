@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "msda_case.h"
-#include "reference_backward.h"
-#include "types.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/support/reference_backward.h"
+#include "tests/support/types.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 

@@ -4,8 +4,8 @@
 
 #include <cfloat>
 
-#include "msda_backward_case.h"
 #include "msda_gradient_derived.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

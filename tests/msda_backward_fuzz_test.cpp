@@ -4,8 +4,8 @@
 #include <iostream>
 #include <limits>
 
-#include "fuzz.h"
-#include "msda_backward_case.h"
+#include "tests/fuzz.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

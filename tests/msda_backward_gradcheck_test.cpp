@@ -1,7 +1,7 @@
 // MSDA backward in float64 against finite differences of the library's own forward, as gradient checkers do it.
 #include <cmath>
 
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

@@ -2,8 +2,8 @@
 // K) is no cell, and levels that share cells add to the same gradients.
 #include <cmath>
 
-#include "indices.h"
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
+#include "tests/support/indices.h"
 
 namespace deformkit::testing {
 namespace {

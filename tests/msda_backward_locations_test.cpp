@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

@@ -1,6 +1,6 @@
 // MSDA backward, every variant on shapes of real models: all queries of one image in float32 for the variant that this machine
 // would choose, some for the others.
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

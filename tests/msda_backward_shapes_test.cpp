@@ -1,5 +1,5 @@
 // MSDA backward, every variant on small and odd shapes, each tensor between guard pages.
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <utility>
 
-#include "blocks.h"
-#include "levels.h"
-#include "slabs.h"
-#include "workloads.h"
+#include "runtime/cpu/blocks.h"
+#include "runtime/cpu/levels.h"
+#include "runtime/cpu/slabs.h"
+#include "tests/support/workloads.h"
 
 namespace deformkit::testing {
 namespace {

@@ -2,7 +2,7 @@
 // are asked for.
 #include <thread>
 
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "msda_backward_case.h"
+#include "tests/msda_backward_case.h"
 
 namespace deformkit::testing {
 namespace {

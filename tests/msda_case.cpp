@@ -1,11 +1,11 @@
-#include "msda_case.h"
+#include "tests/msda_case.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
 
-#include "reference.h"
+#include "tests/support/reference.h"
 
 namespace deformkit::testing {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "guarded.h"
-#include "workloads.h"
+#include "tests/support/guarded.h"
+#include "tests/support/workloads.h"
 
 namespace deformkit::testing {
 

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <limits>
 
-#include "fuzz.h"
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/fuzz.h"
+#include "tests/msda_case.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

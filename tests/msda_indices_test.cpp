@@ -1,8 +1,8 @@
 // Whatever spatial_shapes and level_start_index say, nothing outside the tensors is touched, and a key outside [0, K) is no
 // cell.
-#include "indices.h"
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/support/indices.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

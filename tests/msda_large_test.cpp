@@ -1,8 +1,8 @@
 // Tensors whose extents, strides or offsets do not fit 32 bits. Memory is reserved, not used, but for the pages touched.
 #include <sys/mman.h>
 
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

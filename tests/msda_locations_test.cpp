@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

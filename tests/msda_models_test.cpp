@@ -1,8 +1,8 @@
 // Every variant on shapes of real models: all queries for the variant that this machine would choose, some for the others.
 #include <algorithm>
 
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <random>
 
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

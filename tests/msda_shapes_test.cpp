@@ -1,6 +1,6 @@
 // Every variant on small and odd shapes, each between guard pages.
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

@@ -1,8 +1,8 @@
 // The same bits for any number of threads, from call to call, and for callers in parallel.
 #include <thread>
 
-#include "msda_case.h"
-#include "variants.h"
+#include "tests/msda_case.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

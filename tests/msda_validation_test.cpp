@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "msda_case.h"
+#include "tests/msda_case.h"
 
 namespace deformkit::testing {
 namespace {

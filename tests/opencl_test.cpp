@@ -1,5 +1,5 @@
 // Machines without OpenCL, and drivers that fail.
-#include "probe.h"
+#include "tests/probe.h"
 
 namespace deformkit::testing {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "child.h"
-#include "msda_case.h"
+#include "tests/child.h"
+#include "tests/msda_case.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)

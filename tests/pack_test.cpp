@@ -1,5 +1,5 @@
 // Copies between layouts, and nothing else touched: whole runs, runs in steps, and past the caches where lines allow it.
-#include "pack.h"
+#include "runtime/tensor/pack.h"
 
 #include <gtest/gtest.h>
 

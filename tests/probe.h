@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "child.h"
+#include "tests/child.h"
 
 namespace deformkit::testing {
 

@@ -1,11 +1,11 @@
-#include "problem.h"
+#include "tests/problem.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 
-#include "reference.h"
+#include "tests/support/reference.h"
 
 namespace deformkit::testing {
 

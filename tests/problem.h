@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "guarded.h"
+#include "tests/support/guarded.h"
 
 namespace deformkit::testing {
 

@@ -2,9 +2,9 @@
 #include <iostream>
 #include <limits>
 
-#include "da_case.h"
-#include "fuzz.h"
-#include "gka_case.h"
+#include "tests/da_case.h"
+#include "tests/fuzz.h"
+#include "tests/gka_case.h"
 
 namespace deformkit::testing {
 namespace {

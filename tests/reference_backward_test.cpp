@@ -1,5 +1,5 @@
 // The reference of MSDA backward against results worked out by hand, and against finite differences of the forward reference.
-#include "reference_backward.h"
+#include "tests/support/reference_backward.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <functional>
 #include <limits>
 
-#include "guarded.h"
-#include "reference.h"
-#include "workloads.h"
+#include "tests/support/guarded.h"
+#include "tests/support/reference.h"
+#include "tests/support/workloads.h"
 
 namespace deformkit::testing {
 namespace {

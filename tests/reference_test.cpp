@@ -1,13 +1,13 @@
 // The reference against results worked out by hand, and against maps whose interpolation is known.
-#include "reference.h"
+#include "tests/support/reference.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "guarded.h"
-#include "workloads.h"
+#include "tests/support/guarded.h"
+#include "tests/support/workloads.h"
 
 namespace deformkit::testing {
 namespace {

@@ -1,6 +1,6 @@
 // Calls of deformable aggregation and geometric kernel attention that have to be refused, argument by argument.
-#include "da_case.h"
-#include "gka_case.h"
+#include "tests/da_case.h"
+#include "tests/gka_case.h"
 
 namespace deformkit::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "child.h"
+#include "tests/child.h"
 
 namespace deformkit::testing {
 namespace {

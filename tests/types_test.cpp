@@ -1,5 +1,5 @@
 // The software conversions, against numbers worked out by hand.
-#include "types.h"
+#include "tests/support/types.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "variants.h"
+#include "tests/variants.h"
 
 #include <cpuid.h>
 
-#include "guarded.h"
+#include "tests/support/guarded.h"
 
 namespace deformkit::testing {
 

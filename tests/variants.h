@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "types.h"
+#include "tests/support/types.h"
 
 namespace deformkit::testing {
 

@@ -1,5 +1,5 @@
 // The inputs are what the tables promise.
-#include "workloads.h"
+#include "tests/support/workloads.h"
 
 #include <gtest/gtest.h>
 

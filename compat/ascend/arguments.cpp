@@ -1,9 +1,9 @@
-#include "arguments.h"
+#include "compat/ascend/arguments.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "status.h"
+#include "compat/ascend/status.h"
 
 namespace deformkit::ascend {
 

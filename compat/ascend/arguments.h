@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "aclnn/acl_meta.h"
-#include "tensor.h"
+#include "compat/ascend/tensor.h"
 
 namespace deformkit::ascend {
 

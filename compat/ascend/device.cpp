@@ -1,4 +1,4 @@
-#include "device.h"
+#include "compat/ascend/device.h"
 
 #include <atomic>
 #include <exception>
@@ -9,7 +9,7 @@
 
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
-#include "status.h"
+#include "compat/ascend/status.h"
 
 namespace deformkit::ascend {
 

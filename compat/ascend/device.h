@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "stream.h"
+#include "compat/ascend/stream.h"
 
 namespace deformkit::ascend {
 

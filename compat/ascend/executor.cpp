@@ -1,10 +1,10 @@
-#include "executor.h"
+#include "compat/ascend/executor.h"
 
 #include <cstring>
 #include <string>
 
-#include "error.h"
-#include "status.h"
+#include "compat/ascend/status.h"
+#include "runtime/interface/error.h"
 
 namespace deformkit::ascend {
 

@@ -7,8 +7,8 @@
 
 #include "acl/acl_base.h"
 #include "aclnn/acl_meta.h"
-#include "stream.h"
-#include "workspace.h"
+#include "compat/ascend/stream.h"
+#include "runtime/system/workspace.h"
 
 namespace deformkit::ascend {
 

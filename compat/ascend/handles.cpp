@@ -1,4 +1,4 @@
-#include "handles.h"
+#include "compat/ascend/handles.h"
 
 #include <atomic>
 

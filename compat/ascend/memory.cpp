@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "acl/acl_rt.h"
-#include "device.h"
-#include "status.h"
-#include "stream.h"
+#include "compat/ascend/device.h"
+#include "compat/ascend/status.h"
+#include "compat/ascend/stream.h"
 
 namespace deformkit::ascend {
 

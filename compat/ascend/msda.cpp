@@ -1,6 +1,6 @@
 // Multi-scale deformable attention: the four functions of the aclnn interface.
 
-#include "msda.h"
+#include "runtime/cpu/msda.h"
 
 #include <limits>
 #include <string>
@@ -8,10 +8,10 @@
 
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
-#include "arguments.h"
-#include "executor.h"
-#include "parallel.h"
-#include "status.h"
+#include "compat/ascend/arguments.h"
+#include "compat/ascend/executor.h"
+#include "compat/ascend/status.h"
+#include "runtime/system/parallel.h"
 
 namespace deformkit::ascend {
 

@@ -1,4 +1,4 @@
-#include "status.h"
+#include "compat/ascend/status.h"
 
 #include <cstdio>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "acl/acl_base.h"
-#include "error.h"
+#include "runtime/interface/error.h"
 
 namespace deformkit::ascend {
 

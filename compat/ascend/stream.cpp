@@ -1,11 +1,11 @@
-#include "stream.h"
+#include "compat/ascend/stream.h"
 
 #include <chrono>
 #include <utility>
 
 #include "acl/acl_rt.h"
-#include "device.h"
-#include "status.h"
+#include "compat/ascend/device.h"
+#include "compat/ascend/status.h"
 
 namespace deformkit::ascend {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "handles.h"
+#include "compat/ascend/handles.h"
 
 namespace deformkit::ascend {
 

@@ -1,8 +1,8 @@
-#include "tensor.h"
+#include "compat/ascend/tensor.h"
 
 #include <algorithm>
 
-#include "status.h"
+#include "compat/ascend/status.h"
 
 namespace deformkit::ascend {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "aclnn/acl_meta.h"
-#include "handles.h"
+#include "compat/ascend/handles.h"
 
 namespace deformkit::ascend {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "tensor.h"
+#include "python/native/tensor.h"
 
 namespace deformkit::python {
 

@@ -1,9 +1,9 @@
-#include "tensor.h"
+#include "python/native/tensor.h"
 
 #include <string>
 #include <unordered_map>
 
-#include "exchange.h"
+#include "python/native/exchange.h"
 
 namespace deformkit::python {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "guarded.h"
+#include "tests/support/guarded.h"
 
 namespace deformkit::testing {
 

@@ -1,4 +1,4 @@
-#include "allocations.h"
+#include "tests/ascend/allocations.h"
 
 #include <atomic>
 #include <cerrno>

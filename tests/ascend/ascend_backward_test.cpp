@@ -2,8 +2,8 @@
 #include <cstring>
 #include <vector>
 
-#include "backward.h"
-#include "forward.h"
+#include "tests/ascend/backward.h"
+#include "tests/ascend/forward.h"
 
 namespace deformkit::testing {
 namespace {

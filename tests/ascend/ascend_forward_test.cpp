@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "forward.h"
+#include "tests/ascend/forward.h"
 
 namespace deformkit::testing {
 namespace {

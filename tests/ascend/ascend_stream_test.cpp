@@ -11,8 +11,8 @@
 
 #include "acl.h"
 #include "acl/acl_rt.h"
-#include "status.h"
-#include "stream.h"
+#include "compat/ascend/status.h"
+#include "compat/ascend/stream.h"
 
 namespace deformkit::testing {
 namespace {

@@ -7,13 +7,13 @@
 #include <random>
 #include <vector>
 
-#include "allocations.h"
-#include "backward.h"
-#include "forward.h"
-#include "memory.h"
-#include "msda.h"
-#include "parallel.h"
-#include "variants.h"
+#include "runtime/cpu/msda.h"
+#include "runtime/system/memory.h"
+#include "runtime/system/parallel.h"
+#include "tests/ascend/allocations.h"
+#include "tests/ascend/backward.h"
+#include "tests/ascend/forward.h"
+#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <aclnnop/aclnn_multi_scale_deformable_attention_grad.h>
 
 #include "acl.h"
-#include "msda_case.h"
+#include "tests/msda_case.h"
 
 namespace deformkit::testing {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "acl.h"
-#include "msda_case.h"
+#include "tests/msda_case.h"
 
 namespace deformkit::testing {
 

@@ -2,7 +2,7 @@
 // slow, without NaN rules, and by nobody's hand.
 #include <Halide.h>
 
-#include "msda_forward.h"
+#include "generators/algorithms/msda_forward.h"
 
 namespace {
 

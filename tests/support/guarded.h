@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "types.h"
+#include "tests/support/types.h"
 
 namespace deformkit::testing {
 

@@ -1,4 +1,4 @@
-#include "indices.h"
+#include "tests/support/indices.h"
 
 #include <cstring>
 #include <limits>

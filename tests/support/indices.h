@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "workloads.h"
+#include "tests/support/workloads.h"
 
 namespace deformkit::testing {
 

@@ -1,4 +1,4 @@
-#include "reference.h"
+#include "tests/support/reference.h"
 
 #include <algorithm>
 #include <cfloat>

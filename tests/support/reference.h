@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "types.h"
+#include "tests/support/types.h"
 
 namespace deformkit::testing {
 

@@ -1,11 +1,11 @@
-#include "reference_backward.h"
+#include "tests/support/reference_backward.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <thread>
 
-#include "reference.h"
+#include "tests/support/reference.h"
 
 namespace deformkit::testing {
 

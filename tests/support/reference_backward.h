@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "types.h"
+#include "tests/support/types.h"
 
 namespace deformkit::testing {
 

@@ -1,4 +1,4 @@
-#include "reference_da.h"
+#include "tests/support/reference_da.h"
 
 #include <cmath>
 

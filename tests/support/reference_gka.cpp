@@ -1,4 +1,4 @@
-#include "reference_gka.h"
+#include "tests/support/reference_gka.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // header, one sample and channel at a time.
 #pragma once
 
-#include "reference_da.h"
+#include "tests/support/reference_da.h"
 
 namespace deformkit::testing {
 

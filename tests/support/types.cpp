@@ -1,4 +1,4 @@
-#include "types.h"
+#include "tests/support/types.h"
 
 #include <algorithm>
 #include <cfloat>

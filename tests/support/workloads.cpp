@@ -1,4 +1,4 @@
-#include "workloads.h"
+#include "tests/support/workloads.h"
 
 #include <algorithm>
 #include <cmath>

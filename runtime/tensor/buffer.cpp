@@ -1,0 +1,48 @@
+#include "runtime/tensor/buffer.h"
+
+#include <cstdlib>
+#include <limits>
+
+#include "runtime/interface/error.h"
+
+namespace deformkit {
+
+Buffer::Buffer(const Tensor &tensor) {
+    buffer_.host = tensor.data;
+    buffer_.dimensions = tensor.ndim;
+    buffer_.dim = dimensions_;
+    buffer_.type.code = tensor.dtype.code == kDLInt      ? halide_type_int
+                        : tensor.dtype.code == kDLUInt   ? halide_type_uint
+                        : tensor.dtype.code == kDLBfloat ? halide_type_bfloat
+                                                         : halide_type_float;
+    buffer_.type.bits = tensor.dtype.bits;
+    buffer_.type.lanes = 1;
+    if (!fits_buffer(tensor)) {
+        throw Failure(DEFORMKIT_NO_VARIANT, std::string(tensor.name) + ": expected extents and strides below 2^31 elements");
+    }
+    int32_t dense = 1;
+    for (int i = 0; i < tensor.ndim; i++) {
+        const int axis = tensor.ndim - 1 - i;
+        // The stride of an axis of one element means nothing, but kernels check it.
+        const bool single = tensor.shape[axis] <= 1;
+        dimensions_[i] = halide_dimension_t(0, static_cast<int32_t>(tensor.shape[axis]),
+                                            single ? dense : static_cast<int32_t>(tensor.strides[axis]));
+        dense = single ? dense : static_cast<int32_t>(tensor.strides[axis] * tensor.shape[axis]);
+    }
+}
+
+void Buffer::flatten_keys(int i) {
+    dimensions_[i] = halide_dimension_t(0, (dimensions_[i].extent - 1) * dimensions_[i].stride + 1, 1);
+}
+
+bool fits_buffer(const Tensor &tensor) {
+    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+    for (int i = 0; i < tensor.ndim; i++) {
+        if (tensor.shape[i] > kMax || (tensor.shape[i] > 1 && std::abs(tensor.strides[i]) > kMax)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace deformkit

@@ -1,0 +1,62 @@
+// Going over the elements of tensors run by run: along the last axis, many runs a step apart at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/system/parallel.h"
+#include "runtime/tensor/tensor.h"
+
+namespace deformkit {
+
+/// Calls `visit` with offsets, in elements, and a number: that many of the runs `row` to `end` along the last axis begin there,
+/// a stride of the last axis but one apart. Both tensors have the same shape, of two axes at least.
+template <typename Visit>
+void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Visit &&visit) {
+    const int last = from.ndim - 1;
+    while (row < end) {
+        int64_t rest = row / from.shape[last - 1], first = row % from.shape[last - 1];
+        const int64_t count = std::min(from.shape[last - 1] - first, end - row);
+        int64_t from_offset = first * from.strides[last - 1], to_offset = first * to.strides[last - 1];
+        for (int axis = last - 2; axis >= 0; axis--) {
+            const int64_t at = rest % from.shape[axis];
+            rest /= from.shape[axis];
+            from_offset += at * from.strides[axis];
+            to_offset += at * to.strides[axis];
+        }
+        visit(from_offset, to_offset, count);
+        row += count;
+    }
+}
+
+/// All runs, in parallel.
+template <typename Visit>
+void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
+    constexpr int64_t kBytesPerTask = int64_t{256} << 10;
+    const int64_t run = from.shape[from.ndim - 1], rows = from.elements() / run;
+    const int64_t rows_per_task = std::max<int64_t>(1, kBytesPerTask / (run * from.element_bytes()));
+    parallel_for(static_cast<int>((rows + rows_per_task - 1) / rows_per_task), [&](int task) {
+        for_runs(from, to, task * rows_per_task, std::min(rows, (task + 1) * rows_per_task), visit);
+    });
+}
+
+inline Tensor with_two_axes(Tensor tensor) {
+    while (tensor.ndim < 2) {
+        tensor = tensor.split_axis(0, tensor.shape[0]);
+    }
+    return tensor;
+}
+
+// Runs of a few channels would take as long to call a function for as to go over; in one run, threads have nothing to share.
+constexpr int64_t kRunBytes = 1024;
+
+/// The same elements in runs of so many bytes at least, where strides allow it, on two axes at least.
+inline Tensor with_long_runs(Tensor tensor, int64_t bytes) {
+    while (tensor.ndim > 2 && tensor.shape[tensor.ndim - 1] * tensor.element_bytes() < bytes &&
+           tensor.can_join_axes(tensor.ndim - 2)) {
+        tensor = tensor.join_axes(tensor.ndim - 2);
+    }
+    return with_two_axes(tensor);
+}
+
+}  // namespace deformkit

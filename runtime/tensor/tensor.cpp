@@ -1,0 +1,344 @@
+#include "runtime/tensor/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "runtime/interface/error.h"
+
+namespace deformkit {
+
+namespace {
+
+[[noreturn]] void fail(deformkit_status status, const char *name, const std::string &expected, const std::string &got) {
+    throw Failure(status, std::string(name) + ": expected " + expected + ", got " + got);
+}
+
+std::string shape_text(const int64_t *shape, int ndim) {
+    std::string text = "[";
+    for (int i = 0; i < ndim; i++) {
+        text += (i ? ", " : "") + std::to_string(shape[i]);
+    }
+    return text + "]";
+}
+
+/// Calls `visit` with the element offset of every element.
+template <typename Visit>
+void for_each_element(const Tensor &tensor, Visit &&visit) {
+    if (tensor.empty()) {
+        return;
+    }
+    std::array<int64_t, kMaxDimensions> at{};
+    int64_t offset = 0;
+    const int last = tensor.ndim - 1;
+    for (;;) {
+        const int64_t inner = last >= 0 ? tensor.shape[last] : 1;
+        const int64_t step = last >= 0 ? tensor.strides[last] : 0;
+        for (int64_t i = 0; i < inner; i++) {
+            visit(offset + i * step);
+        }
+        int axis = last - 1;
+        for (; axis >= 0; axis--) {
+            offset += tensor.strides[axis];
+            if (++at[axis] < tensor.shape[axis]) {
+                break;
+            }
+            offset -= tensor.strides[axis] * tensor.shape[axis];
+            at[axis] = 0;
+        }
+        if (axis < 0) {
+            return;
+        }
+    }
+}
+
+/// Sufficient: sorted by stride, each axis steps over everything that the smaller ones span.
+bool surely_distinct_elements(const Tensor &tensor) {
+    std::vector<std::pair<int64_t, int64_t>> axes;  // stride, extent
+    for (int i = 0; i < tensor.ndim; i++) {
+        if (tensor.shape[i] > 1) {
+            axes.emplace_back(std::abs(tensor.strides[i]), tensor.shape[i]);
+        }
+    }
+    std::sort(axes.begin(), axes.end());
+    int64_t span = 1;
+    for (const auto &[stride, extent] : axes) {
+        if (stride < span) {
+            return false;
+        }
+        span += stride * (extent - 1);
+    }
+    return true;
+}
+
+/// One flag per byte of a tensor's range, for the rare cases that strides alone do not decide.
+class ByteMap {
+public:
+    explicit ByteMap(const Tensor &tensor) : begin_(tensor.byte_range().first) {
+        used_.resize(tensor.byte_range().second - begin_);
+    }
+    /// Whether some byte of the element at `address` was marked before; marks it.
+    bool mark(const unsigned char *address, int64_t bytes) {
+        bool seen = false;
+        for (int64_t i = 0; i < bytes; i++) {
+            seen = seen || used_[address - begin_ + i];
+            used_[address - begin_ + i] = true;
+        }
+        return seen;
+    }
+    bool holds(const unsigned char *address, int64_t bytes) const {
+        for (int64_t i = 0; i < bytes; i++) {
+            const int64_t at = address - begin_ + i;
+            if (at >= 0 && at < static_cast<int64_t>(used_.size()) && used_[at]) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+private:
+    const unsigned char *begin_;
+    std::vector<bool> used_;
+};
+
+}  // namespace
+
+int64_t Tensor::elements() const {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) {
+        n *= shape[i];
+    }
+    return n;
+}
+
+std::pair<const unsigned char *, const unsigned char *> Tensor::byte_range() const {
+    if (empty()) {
+        return {data, data};
+    }
+    int64_t low = 0, high = 0;
+    for (int i = 0; i < ndim; i++) {
+        const int64_t reach = (shape[i] - 1) * strides[i];
+        (reach < 0 ? low : high) += reach;
+    }
+    return {data + low * element_bytes(), data + (high + 1) * element_bytes()};
+}
+
+Tensor Tensor::split_axis(int axis, int64_t inner) const {
+    Tensor result = *this;
+    result.ndim++;
+    for (int i = result.ndim - 1; i > axis + 1; i--) {
+        result.shape[i] = shape[i - 1];
+        result.strides[i] = strides[i - 1];
+    }
+    result.shape[axis] = inner == 0 ? 0 : shape[axis] / inner;
+    result.strides[axis] = strides[axis] * inner;
+    result.shape[axis + 1] = inner;
+    result.strides[axis + 1] = strides[axis];
+    return result;
+}
+
+bool Tensor::can_join_axes(int axis) const {
+    return shape[axis] <= 1 || shape[axis + 1] <= 1 || strides[axis] == strides[axis + 1] * shape[axis + 1];
+}
+
+Tensor Tensor::join_axes(int axis) const {
+    if (!can_join_axes(axis)) {
+        throw std::logic_error(std::string(name) + ": axes cannot be joined");
+    }
+    Tensor result = *this;
+    result.ndim--;
+    result.shape[axis] = shape[axis] * shape[axis + 1];
+    result.strides[axis] = shape[axis + 1] > 1 ? strides[axis + 1] : strides[axis];
+    for (int i = axis + 1; i < result.ndim; i++) {
+        result.shape[i] = shape[i + 1];
+        result.strides[i] = strides[i + 1];
+    }
+    return result;
+}
+
+Tensor Tensor::insert_axis(int axis) const {
+    Tensor result = *this;
+    std::copy_backward(shape.begin() + axis, shape.begin() + ndim, result.shape.begin() + ndim + 1);
+    std::copy_backward(strides.begin() + axis, strides.begin() + ndim, result.strides.begin() + ndim + 1);
+    result.ndim++;
+    return result;
+}
+
+Tensor Tensor::drop_axis(int axis) const {
+    Tensor result = *this;
+    std::copy(shape.begin() + axis + 1, shape.begin() + ndim, result.shape.begin() + axis);
+    std::copy(strides.begin() + axis + 1, strides.begin() + ndim, result.strides.begin() + axis);
+    result.ndim--;
+    return result;
+}
+
+Tensor Tensor::swap_axes(int a, int b) const {
+    Tensor result = *this;
+    std::swap(result.shape[a], result.shape[b]);
+    std::swap(result.strides[a], result.strides[b]);
+    return result;
+}
+
+std::string dtype_name(DLDataType dtype) {
+    std::string name;
+    switch (dtype.code) {
+        case kDLInt:
+            name = "int";
+            break;
+        case kDLUInt:
+            name = "uint";
+            break;
+        case kDLFloat:
+            name = "float";
+            break;
+        case kDLBfloat:
+            name = "bfloat";
+            break;
+        case kDLComplex:
+            name = "complex";
+            break;
+        default:
+            name = "type code " + std::to_string(dtype.code) + ", bits ";
+            break;
+    }
+    name += std::to_string(dtype.bits);
+    return dtype.lanes == 1 ? name : name + "x" + std::to_string(dtype.lanes);
+}
+
+DLDataType arithmetic_type(DLDataType storage) {
+    return {kDLFloat, static_cast<uint8_t>(storage.bits == 64 ? 64 : 32), 1};
+}
+
+Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int> ndims) {
+    if (tensor == nullptr) {
+        fail(DEFORMKIT_NULL_ARGUMENT, name, "a tensor", "NULL");
+    }
+    if (tensor->dtype.lanes != 1) {
+        fail(DEFORMKIT_WRONG_DTYPE, name, "a type of one lane", dtype_name(tensor->dtype));
+    }
+    switch (tensor->device.device_type) {
+        case kDLCPU:
+        case kDLCUDAHost:
+        case kDLROCMHost:
+            break;
+        default:
+            fail(DEFORMKIT_WRONG_DEVICE, name, "host memory (DLPack device type " + std::to_string(kDLCPU) + ")",
+                 "DLPack device type " + std::to_string(tensor->device.device_type));
+    }
+    if (std::find(ndims.begin(), ndims.end(), tensor->ndim) == ndims.end()) {
+        std::string expected;
+        for (int n : ndims) {
+            expected += (expected.empty() ? "" : " or ") + std::to_string(n);
+        }
+        fail(DEFORMKIT_WRONG_SHAPE, name, expected + " axes", std::to_string(tensor->ndim));
+    }
+    if (tensor->shape == nullptr) {
+        fail(DEFORMKIT_NULL_ARGUMENT, name, "a shape", "NULL");
+    }
+
+    Tensor result;
+    result.name = name;
+    result.dtype = tensor->dtype;
+    result.ndim = tensor->ndim;
+    int64_t elements = 1;
+    bool overflow = false;
+    for (int i = result.ndim - 1; i >= 0; i--) {
+        result.shape[i] = tensor->shape[i];
+        if (tensor->shape[i] < 0) {
+            fail(DEFORMKIT_WRONG_SHAPE, name, "no negative extent", shape_text(tensor->shape, result.ndim));
+        }
+        result.strides[i] = tensor->strides ? tensor->strides[i] : elements;
+        overflow |= __builtin_mul_overflow(elements, tensor->shape[i], &elements);
+        int64_t reach = 0;
+        overflow |= __builtin_mul_overflow(result.strides[i], std::max<int64_t>(tensor->shape[i] - 1, 0) * 16, &reach);
+    }
+    for (int i = 0; i < result.ndim; i++) {
+        overflow &= result.shape[i] != 0;
+    }
+    if (overflow) {
+        fail(DEFORMKIT_WRONG_SHAPE, name, "a size that fits in memory", shape_text(tensor->shape, result.ndim));
+    }
+    if (tensor->data == nullptr && elements != 0) {
+        fail(DEFORMKIT_NULL_ARGUMENT, name, "data", "NULL");
+    }
+    result.data = static_cast<unsigned char *>(tensor->data) + (tensor->data ? tensor->byte_offset : 0);
+    return result;
+}
+
+void require_same_dtype(const Tensor &tensor, const Tensor &like) {
+    if (tensor.dtype.code != like.dtype.code || tensor.dtype.bits != like.dtype.bits) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, dtype_name(like.dtype) + " as " + like.name, dtype_name(tensor.dtype));
+    }
+}
+
+void require_index_dtype(const Tensor &tensor) {
+    if (tensor.dtype.code != kDLInt || (tensor.dtype.bits != 32 && tensor.dtype.bits != 64)) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, "int32 or int64", dtype_name(tensor.dtype));
+    }
+}
+
+void require_number_dtype(const Tensor &tensor) {
+    const int bits = tensor.dtype.bits;
+    const bool is_float = (tensor.dtype.code == kDLFloat && (bits == 16 || bits == 32 || bits == 64)) ||
+                          (tensor.dtype.code == kDLBfloat && bits == 16);
+    const bool is_int = tensor.dtype.code == kDLInt && (bits == 8 || bits == 16 || bits == 32 || bits == 64);
+    if (!is_float && !is_int) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, "float32, float16, bfloat16, float64, int32, int64, int16 or int8",
+             dtype_name(tensor.dtype));
+    }
+}
+
+void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *meaning) {
+    if (tensor.shape[axis] != extent) {
+        fail(DEFORMKIT_WRONG_SHAPE, tensor.name,
+             "shape[" + std::to_string(axis) + "] == " + std::to_string(extent) + " (" + meaning + ")",
+             shape_text(tensor.shape.data(), tensor.ndim));
+    }
+}
+
+void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor *> inputs) {
+    if (!surely_distinct_elements(output) && !output.empty()) {
+        ByteMap map(output);
+        for_each_element(output, [&](int64_t offset) {
+            if (map.mark(output.data + offset * output.element_bytes(), output.element_bytes())) {
+                fail(DEFORMKIT_OVERLAPPING_OUTPUT, output.name, "elements that do not overlap",
+                     "strides " + shape_text(output.strides.data(), output.ndim) + " for shape " +
+                         shape_text(output.shape.data(), output.ndim));
+            }
+        });
+    }
+    const auto [begin, end] = output.byte_range();
+    for (const Tensor *input : inputs) {
+        const auto [input_begin, input_end] = input->byte_range();
+        if (begin >= input_end || input_begin >= end) {
+            continue;
+        }
+        ByteMap map(output);
+        for_each_element(
+            output, [&](int64_t offset) { map.mark(output.data + offset * output.element_bytes(), output.element_bytes()); });
+        for_each_element(*input, [&](int64_t offset) {
+            if (map.holds(input->data + offset * input->element_bytes(), input->element_bytes())) {
+                fail(DEFORMKIT_OVERLAPPING_OUTPUT, output.name, "memory of its own",
+                     std::string("memory that it shares with ") + input->name);
+            }
+        });
+    }
+}
+
+int64_t read_index(const Tensor &tensor, int64_t i, int64_t j) {
+    const int64_t offset = i * tensor.strides[0] + (tensor.ndim > 1 ? j * tensor.strides[1] : 0);
+    const unsigned char *address = tensor.data + offset * tensor.element_bytes();
+    if (tensor.dtype.bits == 32) {
+        int32_t value;
+        std::memcpy(&value, address, sizeof(value));
+        return value;
+    }
+    int64_t value;
+    std::memcpy(&value, address, sizeof(value));
+    return value;
+}
+
+}  // namespace deformkit
