@@ -43,6 +43,7 @@ DaInputs view_da_inputs(const DLTensor *feature_maps, const DLTensor *spatial_sh
     a.S = a.spatial_shape.shape[1];
     a.G = a.weights.shape[5];
 
+    require_storage_dtype(a.feature_maps);
     require_index_dtype(a.spatial_shape);
     require_index_dtype(a.scale_start_index);
     require_same_dtype(a.sample_locations, a.feature_maps);

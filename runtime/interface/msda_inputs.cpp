@@ -44,6 +44,7 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
     a.L = a.spatial_shapes.shape[0];
     a.P = a.sampling_locations.shape[4];
 
+    require_storage_dtype(a.value);
     require_index_dtype(a.spatial_shapes);
     require_index_dtype(a.level_start_index);
     if (unit == LocationUnit::kMap) {

@@ -17,6 +17,13 @@ namespace {
     throw Failure(status, std::string(name) + ": expected " + expected + ", got " + got);
 }
 
+constexpr const char *kStorageTypes = "one of float32, float16, bfloat16, float64";
+
+bool is_storage_dtype(DLDataType dtype) {
+    return dtype.code == kDLBfloat ? dtype.bits == 16
+                                   : dtype.code == kDLFloat && (dtype.bits == 16 || dtype.bits == 32 || dtype.bits == 64);
+}
+
 std::string shape_text(const int64_t *shape, int ndim) {
     std::string text = "[";
     for (int i = 0; i < ndim; i++) {
@@ -280,13 +287,17 @@ void require_index_dtype(const Tensor &tensor) {
     }
 }
 
+void require_storage_dtype(const Tensor &tensor) {
+    if (!is_storage_dtype(tensor.dtype)) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, kStorageTypes, dtype_name(tensor.dtype));
+    }
+}
+
 void require_number_dtype(const Tensor &tensor) {
     const int bits = tensor.dtype.bits;
-    const bool is_float = (tensor.dtype.code == kDLFloat && (bits == 16 || bits == 32 || bits == 64)) ||
-                          (tensor.dtype.code == kDLBfloat && bits == 16);
     const bool is_int = tensor.dtype.code == kDLInt && (bits == 8 || bits == 16 || bits == 32 || bits == 64);
-    if (!is_float && !is_int) {
-        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, "float32, float16, bfloat16, float64, int32, int64, int16 or int8",
+    if (!is_storage_dtype(tensor.dtype) && !is_int) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, std::string(kStorageTypes) + ", int8, int16, int32, int64",
              dtype_name(tensor.dtype));
     }
 }

@@ -46,7 +46,9 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
 
 void require_same_dtype(const Tensor &tensor, const Tensor &like);
 void require_index_dtype(const Tensor &tensor);
-/// Any floating-point type that can be stored, or a signed integer.
+/// A floating-point type that can be stored.
+void require_storage_dtype(const Tensor &tensor);
+/// Any such type, or a signed integer.
 void require_number_dtype(const Tensor &tensor);
 /// `extent` is what `meaning` (such as "L = spatial_shapes.shape[0]") says.
 void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *meaning);
