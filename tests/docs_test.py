@@ -96,8 +96,20 @@ class Docs(unittest.TestCase):
         for name in listed:
             self.assertIn(name, read)
         header = (ROOT / "runtime/include/deformkit/deformkit.h").read_text()
-        for name in re.findall(r"DEFORMKIT_[A-Z_]+(?= (?:forces|sets|makes)|=1 logs)", header):
+        in_header = re.findall(r"^ \*   (DEFORMKIT_[A-Z_]+)  ", header, re.M)
+        self.assertTrue(in_header)
+        for name in in_header:
             self.assertIn(name, listed)
+
+    def test_header_lists_every_argument(self):
+        """A row for each parameter, by name and in order; a backward's begin after the forward's five."""
+        header = (ROOT / "runtime/include/deformkit/deformkit.h").read_text()
+        declarations = re.findall(r"/\*\*((?:(?!\*/).)*)\*/\nDEFORMKIT_API deformkit_status (\w+)ward\(([^)]*)\)", header, re.S)
+        self.assertTrue(declarations)
+        for comment, name, parameters in declarations:
+            rows = re.findall(r"^ \*   (\w+) +(?:\[|as )", comment, re.M)
+            expected = re.findall(r"DLTensor \*(\w+)", parameters)
+            self.assertEqual(rows, expected[5 if name.endswith("back") else 0 :], f"{name}ward")
 
     def test_statuses_are_those_of_the_header(self):
         header = (ROOT / "runtime/include/deformkit/deformkit.h").read_text()

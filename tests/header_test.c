@@ -9,5 +9,7 @@ int main(void) {
         fprintf(stderr, "status %d: %s\n", (int)status, deformkit_last_error());
         return 1;
     }
-    return strlen(deformkit_version()) > 0 && strcmp(deformkit_last_variant(), "") == 0 ? 0 : 1;
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", DEFORMKIT_VERSION_MAJOR, DEFORMKIT_VERSION_MINOR, DEFORMKIT_VERSION_PATCH);
+    return strcmp(deformkit_version(), version) == 0 && strcmp(deformkit_last_variant(), "") == 0 ? 0 : 1;
 }

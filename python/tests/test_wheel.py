@@ -36,6 +36,7 @@ def test_contents(wheel):
     (native,) = [name for name in names if name.endswith(".so")]
     assert native.startswith("deformkit/_native.")
     assert {name for name in names if ".dist-info/" not in name} == package | {native}
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
 def test_version(wheel):

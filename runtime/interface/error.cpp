@@ -23,5 +23,7 @@ const char *deformkit_last_error(void) {
 }
 
 const char *deformkit_version(void) {
-    return DEFORMKIT_VERSION;
+#define DEFORMKIT_TEXT(number) #number
+#define DEFORMKIT_VERSION(major, minor, patch) DEFORMKIT_TEXT(major) "." DEFORMKIT_TEXT(minor) "." DEFORMKIT_TEXT(patch)
+    return DEFORMKIT_VERSION(DEFORMKIT_VERSION_MAJOR, DEFORMKIT_VERSION_MINOR, DEFORMKIT_VERSION_PATCH);
 }
