@@ -10,10 +10,17 @@ from ._operator import Operator
 OPERATOR = Operator(
     "deformable_aggregation",
     native="deformable_aggregation",
-    arguments=("feature_maps", "spatial_shape", "scale_start_index", "sample_locations", "weight"),
-    tables=("spatial_shape", "scale_start_index"),
+    arguments={
+        "feature_maps": "B num_feat C",
+        "spatial_shape": "cameras scales 2",
+        "scale_start_index": "cameras scales",
+        "sample_locations": "B anchors points cameras 2",
+        "weight": "B anchors points cameras scales groups",
+    },
+    output="B anchors C",
     gradients=("feature_maps", "sample_locations", "weight"),
-    output_shape=lambda maps, shapes, starts, locations, weight: (maps.shape[0], locations.shape[1], maps.shape[2]),
+    native_names={"weight": "weights"},
+    divisible=("C", "groups"),
 )
 
 

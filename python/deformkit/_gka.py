@@ -10,14 +10,15 @@ from ._operator import Operator
 OPERATOR = Operator(
     "geometric_kernel_attention",
     native="geometric_kernel_attention",
-    arguments=("value", "spatial_shapes", "level_start_index", "sampling_locations", "attention_weights"),
-    tables=("spatial_shapes", "level_start_index"),
+    arguments={
+        "value": "B K M D",
+        "spatial_shapes": "L 2",
+        "level_start_index": "L",
+        "sampling_locations": "B Q M L P 2",
+        "attention_weights": "B Q M L P",
+    },
+    output="B Q M*D",
     gradients=("value", "attention_weights"),
-    output_shape=lambda value, shapes, starts, locations, weights: (
-        value.shape[0],
-        locations.shape[1],
-        value.shape[2] * value.shape[3],
-    ),
 )
 
 

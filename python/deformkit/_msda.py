@@ -10,20 +10,16 @@ from ._operator import Operator
 OPERATOR = Operator(
     "multi_scale_deformable_attn",
     native="msda",
-    arguments=(
-        "value",
-        "value_spatial_shapes",
-        "value_level_start_index",
-        "sampling_locations",
-        "attention_weights",
-    ),
-    tables=("value_spatial_shapes", "value_level_start_index"),
+    arguments={
+        "value": "B K M D",
+        "value_spatial_shapes": "L 2",
+        "value_level_start_index": "L",
+        "sampling_locations": "B Q M L P 2",
+        "attention_weights": "B Q M L P",
+    },
+    output="B Q M*D",
     gradients=("value", "sampling_locations", "attention_weights"),
-    output_shape=lambda value, shapes, starts, locations, weights: (
-        value.shape[0],
-        locations.shape[1],
-        value.shape[2] * value.shape[3],
-    ),
+    native_names={"value_spatial_shapes": "spatial_shapes", "value_level_start_index": "level_start_index"},
 )
 
 

@@ -1,9 +1,10 @@
-"""What an operator is, said once: its arguments, its gradients, the shape of its result. What differs between NumPy, PyTorch and
-others follows from that."""
+"""What an operator is, said once: its arguments, their axes, its gradients. What differs between NumPy, PyTorch and others follows
+from that."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional
+import re
+from typing import Any, Callable, Iterable, Mapping, Optional
 
 from . import _arrays, _native
 
@@ -12,14 +13,22 @@ OWN_THREADS = -1  # the number that deformkit.set_num_threads or the environment
 OPERATORS: list["Operator"] = []
 
 
+def renamed(error: Exception, names: Mapping[str, str]) -> Exception:
+    """An error that speaks of the arguments of a function below, in the names that its caller knows: `names` of each there."""
+    if type(error) not in (TypeError, ValueError, RuntimeError, MemoryError):
+        return error
+    return type(error)(re.sub(r"\b\w+\b", lambda word: names.get(word[0], word[0]), str(error)))
+
+
 class Operator:
     """
     name: of the public function and of the PyTorch operator
     native: <native>_forward and <native>_backward are the C functions
-    arguments: in the order of the C function
-    tables: those of them that hold integers and have no batch axis; all others begin with one
-    gradients: those that have one, in the order of the C function; all of these have the type of the result
-    output_shape: from the arguments; may raise anything where the arguments are wrong, which the library then explains
+    arguments: the axes of each, in the order of the C function. Those without a batch axis, B, are tables of integers
+    output: its axes; "*" where two were joined
+    gradients: arguments that have one, in the order of the C function; all of these have the type of the result
+    native_names: the C function's, of the arguments that it calls otherwise
+    divisible: (axis, by axis)
     """
 
     def __init__(
@@ -27,19 +36,34 @@ class Operator:
         name: str,
         *,
         native: str,
-        arguments: tuple[str, ...],
-        tables: tuple[str, ...],
+        arguments: dict[str, str],
+        output: str,
         gradients: tuple[str, ...],
-        output_shape: Callable[..., tuple[Any, ...]],
+        native_names: Mapping[str, str] = {},
+        divisible: Optional[tuple[str, str]] = None,
     ) -> None:
         self.name = name
-        self.arguments = arguments
+        self.arguments = tuple(arguments)
+        self.axes = {name: axes.split() for name, axes in arguments.items()}
+        self.output_axes = output.split()
         self.gradients = gradients
-        self.output_shape = output_shape
+        self.divisible = divisible
         self.native_forward = getattr(_native, f"{native}_forward")
         self.native_backward = getattr(_native, f"{native}_backward")
-        self.table_positions = tuple(map(arguments.index, tables))
-        self.gradient_positions = tuple(map(arguments.index, gradients))
+        self.table_positions = tuple(i for i, name in enumerate(arguments) if self.axes[name][0] != "B")
+        self.gradient_positions = tuple(map(self.arguments.index, gradients))
+        #: where an axis comes first: argument, position
+        self.origin: dict[str, tuple[str, int]] = {}
+        for argument, axes in self.axes.items():
+            for position, axis in enumerate(axes):
+                self.origin.setdefault(axis, (argument, position))
+        extents = [
+            " * ".join("{}.shape[{}]".format(*self.origin[factor]) for factor in axis.split("*"))
+            for axis in self.output_axes
+        ]
+        #: From the arguments. May raise anything where they are wrong, which the library then explains. As fast as written by hand.
+        self.output_shape: Callable[..., tuple[Any, ...]] = eval(f"lambda {', '.join(arguments)}: ({', '.join(extents)})")
+        self._own_names = {"NULL": "None", **{native_names[own]: own for own in native_names}}
         self.with_torch: dict[type, Any] = {}  # types of tensors, once deformkit.torch has met them
         OPERATORS.append(self)
 
@@ -75,11 +99,16 @@ class Operator:
     def _call(self, native: Any, arrays: tuple[Any, ...], *others: Any) -> None:
         try:
             native(OWN_THREADS, *arrays, *others)
-        except TypeError as error:
-            for name, array in zip((*self.arguments, "grad_output"), (*arrays, *others)):
-                if array is not None and not hasattr(array, "__dlpack__"):
-                    raise TypeError(f"{name}: {error}") from None
-            raise
+        except Exception as error:
+            raise self.explained(error) from None
+
+    def explained(self, error: Exception) -> Exception:
+        """An error of the C functions in the names of the Python functions."""
+        not_an_array = re.match(r"argument (\d+)(: .*)", str(error), re.S)
+        if not_an_array:
+            names = (*self.arguments, "grad_output")
+            return TypeError(names[int(not_an_array[1])] + not_an_array[2])
+        return renamed(error, self._own_names)
 
     def _flags(self, wanted: Optional[Iterable[str]]) -> list[bool]:
         if wanted is None:

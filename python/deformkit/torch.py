@@ -10,9 +10,8 @@ from typing import Any, Callable
 
 import torch
 from torch.autograd import forward_ad
-from torch.autograd.function import once_differentiable
 
-from . import _native
+from . import _checks, _native
 from ._operator import OPERATORS as _DESCRIPTIONS
 from ._operator import Operator
 
@@ -95,9 +94,7 @@ class TorchOperator:
 
         # What autograd runs in eager mode. With setup_context as a method of its own, PyTorch would inspect forward's signature at
         # every call.
-        self.eager = _autograd_function(
-            operator.name, forward=self.forward_and_save, backward=once_differentiable(self.differentiate)
-        )
+        self.eager = _autograd_function(operator.name, forward=self.forward_and_save, backward=self.differentiate)
         # What torch.func and forward-mode differentiation run, which do not take registered operators.
         self.transformed = _autograd_function(
             operator.name,
@@ -117,7 +114,7 @@ class TorchOperator:
         if torch.compiler.is_compiling():
             return self.forward_op(*tensors)
         if not _is_eager(tensors):
-            tensors = tuple(map(torch.as_tensor, tensors))
+            tensors = tuple(map(self.as_tensor, self.operator.arguments, tensors))
             return self.transformed.apply(*tensors) if _is_transformed() else self.forward_op(*tensors)
         if torch.is_grad_enabled():
             for i in self.operator.gradient_positions:
@@ -128,13 +125,27 @@ class TorchOperator:
     def backward(self, *arguments: Any) -> list[torch.Tensor]:
         return self.backward_op(*arguments)
 
+    @staticmethod
+    def as_tensor(name: str, array: Any) -> torch.Tensor:
+        if isinstance(array, torch.Tensor):
+            return array
+        if array is None:
+            raise ValueError(f"{name}: expected a tensor, got None")
+        try:
+            return torch.as_tensor(array)
+        except Exception as error:
+            raise TypeError(f"{name}: expected a tensor, got {type(array).__name__}: {error}") from None
+
     def run_forward(self, *tensors: torch.Tensor) -> Any:
         operator = self.operator
         try:
             output: Any = _new(tensors[0], operator.output_shape(*tensors))
-        except (IndexError, RuntimeError):
+        except (AttributeError, IndexError, RuntimeError):
             output = None  # the library finds what is wrong
-        operator.native_forward(torch.get_num_threads(), *tensors, output)
+        try:
+            operator.native_forward(torch.get_num_threads(), *tensors, output)
+        except Exception as error:
+            raise operator.explained(error) from None
         return output
 
     def run_backward(self, *arguments: Any) -> list[torch.Tensor]:
@@ -143,14 +154,20 @@ class TorchOperator:
             _new(tensors[i], tensors[i].shape) if flag else None
             for i, flag in zip(self.operator.gradient_positions, wanted)
         ]
-        self.operator.native_backward(torch.get_num_threads(), *tensors, grad_output, *gradients)
+        try:
+            self.operator.native_backward(torch.get_num_threads(), *tensors, grad_output, *gradients)
+        except Exception as error:
+            raise self.operator.explained(error) from None
         return [gradient for gradient in gradients if gradient is not None]
 
     def fake_forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+        _checks.check_inputs(self.operator, tensors)
         return tensors[0].new_empty(self.operator.output_shape(*tensors))
 
     def fake_backward(self, *arguments: Any) -> list[torch.Tensor]:
-        *tensors, _, wanted = arguments
+        *tensors, grad_output, wanted = arguments
+        _checks.check_inputs(self.operator, tuple(tensors))
+        _checks.check_grad_output(self.operator, tuple(tensors), grad_output)
         return [
             tensors[i].new_empty(tensors[i].shape) for i, flag in zip(self.operator.gradient_positions, wanted) if flag
         ]
@@ -167,8 +184,10 @@ class TorchOperator:
         positions = self.operator.gradient_positions
         wanted = [ctx.needs_input_grad[i] for i in positions]
         tensors = ctx.saved_tensors
-        if not torch.compiler.is_compiling() and _is_eager((*tensors, grad_output)):
-            backward = self.run_backward
+        # With gradients on, someone wants to differentiate the result: only a registered operator can refuse that.
+        direct = not (torch.is_grad_enabled() or torch.compiler.is_compiling()) and _is_eager((*tensors, grad_output))
+        if direct:
+            backward: Any = self.run_backward
         else:
             backward = self.transformed_backward.apply if _is_transformed() else self.backward_op
         found = iter(backward(*tensors, grad_output, wanted))
@@ -179,7 +198,7 @@ class TorchOperator:
         return tuple(gradients)
 
     def refuse_second_derivative(self, ctx: Any, *gradients: Any) -> Any:
-        raise RuntimeError(f"deformkit.{self.operator.name} can be differentiated once only")
+        raise RuntimeError(f"deformkit.{self.operator.name}: second derivatives are not implemented")
 
     def autocast_forward(self, *tensors: torch.Tensor) -> torch.Tensor:
         """What has the result's type is promoted to the widest among it, as autocast does for grid_sample."""

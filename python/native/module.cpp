@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "python/native/tensor.h"
 
@@ -96,15 +97,21 @@ auto or_none() {
 
 /// name(threads, *tensors): outputs are the arguments that the C function does not take as const. threads is Threads::kNone
 /// where the caller has no number of its own.
-template <typename... Tensors>
-void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Tensors *...)) {
+template <typename... Tensors, size_t... I>
+void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Tensors *...), std::index_sequence<I...>) {
     module.def(
         name,
         [function](int thread_count, AnyArray<Tensors>... arrays) {
             threads.lend(thread_count);
-            call(function, Tensor(arrays, !std::is_const_v<Tensors>)...);
+            Tensor tensors[] = {{arrays, !std::is_const_v<Tensors>, I}...};  // in order: an error is the first wrong one's
+            call(function, tensors[I]...);
         },
         nb::arg(), or_none<Tensors>()...);
+}
+
+template <typename... Tensors>
+void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Tensors *...)) {
+    bind(module, name, function, std::index_sequence_for<Tensors...>());
 }
 
 /// For memory that nothing has been written to: its first touch then takes a fault per 2 MB rather than per 4 KB. Only advice.

@@ -76,7 +76,7 @@ std::string refusal(nb::handle object) {
 
 }  // namespace
 
-Tensor::Tensor(nb::handle object, bool writable) {
+Tensor::Tensor(nb::handle object, bool writable, size_t position) {
     if (object.is_none()) {
         null_ = true;
         return;
@@ -97,8 +97,9 @@ Tensor::Tensor(nb::handle object, bool writable) {
         tensor_.dtype.code = kDLBfloat;
         return;
     }
-    throw nb::type_error(("expected an array that speaks DLPack" + std::string(writable ? " and can be written to" : "") +
-                          ", got " + nb::type_name(object.type()).c_str() + refusal(object))
+    throw nb::type_error(("argument " + std::to_string(position) + ": expected an array that speaks DLPack" +
+                          std::string(writable ? " and can be written to" : "") + ", got " +
+                          nb::type_name(object.type()).c_str() + refusal(object))
                              .c_str());
 }
 

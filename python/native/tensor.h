@@ -13,7 +13,8 @@ namespace nb = nanobind;
 /// GIL held, read without. Throws TypeError for what is no array, BufferError where an output is read-only.
 class Tensor {
 public:
-    Tensor(nb::handle object, bool writable);
+    /// `position`: what an error calls it.
+    Tensor(nb::handle object, bool writable, size_t position);
     Tensor(const Tensor &) = delete;
     Tensor &operator=(const Tensor &) = delete;
 

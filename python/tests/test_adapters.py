@@ -8,7 +8,7 @@ from problems import PROBLEMS  # noqa: E402
 from test_torch import tensors_of  # noqa: E402
 
 import deformkit  # noqa: E402
-from deformkit.adapters import _msda, deformable_detr, mmcv  # noqa: E402
+from deformkit.adapters import _msda, accelerate, deformable_detr, mmcv  # noqa: E402
 
 MSDA = next(problem for problem in PROBLEMS if problem.kernels == "msda")
 
@@ -49,3 +49,30 @@ def test_ragged_points(points):
     for shapes in (levels, torch.tensor(levels)):
         found = _msda.from_ragged(value, shapes, locations, weights, points)
         torch.testing.assert_close(found, sum(parts), rtol=1e-5, atol=1e-5)
+
+
+def test_errors_name_the_callers_arguments():
+    value, shapes, starts, locations, weights = tensors_of(MSDA)
+    shapes_only, apply = mmcv.multi_scale_deformable_attn_pytorch, mmcv.MultiScaleDeformableAttnFunction.apply
+    cases = [
+        (shapes_only, (value, shapes[:, :1], locations, weights), "value_spatial_shapes"),
+        (shapes_only, (value, shapes.flatten(), locations, weights), "value_spatial_shapes"),
+        (shapes_only, (value, shapes.double(), locations, weights), "value_spatial_shapes"),
+        (shapes_only, (value, [1, 2], locations, weights), "value_spatial_shapes"),
+        (shapes_only, (value, None, locations, weights), "value_spatial_shapes"),
+        (shapes_only, (value, shapes, locations, weights[1:]), "attention_weights"),
+        (apply, (value, shapes, starts[1:], locations, weights), "value_level_start_index"),
+        (_msda.from_ragged, (value, shapes, locations.flatten(3, 4), weights.flatten(3), [4, 4]), "sampling_locations"),
+        (_msda.from_ragged, (value, shapes, locations.flatten(3, 4), weights, [4, 4, 4]), "attention_weights"),
+        (_msda.from_ragged, (value, shapes, locations.flatten(3, 4), weights.flatten(3), [6, 6]), "num_points_list"),
+    ]
+    for function, arguments, name in cases:
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+            function(*arguments)
+
+
+def test_errors_of_a_module_name_its_arguments():
+    """The operator's module of transformers calls one of them otherwise than deformkit does."""
+    value, shapes, starts, locations, weights = tensors_of(MSDA)
+    with pytest.raises(ValueError, match="^level_start_index: expected"):
+        accelerate._operator_forward(torch.nn.Module(), value, shapes, None, starts[1:], locations, weights, 64)

@@ -1,5 +1,6 @@
 """The programs that README.md and docs/python.md show."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example(example):
     for framework in ("torch", "transformers", "jax"):
-        if f"import {framework}" in example.read_text():
+        if re.search(rf"^(import|from) {framework}\b", example.read_text(), re.M):
             pytest.importorskip(framework)
     done = subprocess.run([sys.executable, example], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

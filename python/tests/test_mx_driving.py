@@ -110,3 +110,20 @@ def test_old_name_warns():
     problem_tensors = [torch.ones(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)]
     with pytest.warns(DeprecationWarning):
         deformkit.mx_driving.npu_multi_scale_deformable_attn_function(*problem_tensors)
+
+
+def test_errors_name_the_callers_arguments(problem):
+    function, tensors = getattr(deformkit.mx_driving, problem.name), tensors_of(problem)
+    for i, name in enumerate(problem.operator.arguments):
+        for wrong in (None, tensors[i][None]):
+            with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+                function(*tensors[:i], wrong, *tensors[i + 1 :])
+    with pytest.raises(TypeError, match=problem.operator.arguments[-1]):
+        function(*tensors[:-1])
+
+
+def test_errors_of_the_old_name():
+    tensors = [torch.ones(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)]
+    for i, name in enumerate(("value", "shape", "offset", "locations", "weight")):
+        with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match=f"^{name}: expected"):
+            deformkit.mx_driving.npu_multi_scale_deformable_attn_function(*tensors[:i], tensors[i][None], *tensors[i + 1 :])

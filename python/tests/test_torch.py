@@ -6,6 +6,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import deformkit  # noqa: E402
+import deformkit.mx_driving  # noqa: E402
+import deformkit.torch  # noqa: E402, F401
 
 
 def tensors_of(problem, dtype="float32", requires_grad=True, **sizes):
@@ -104,13 +106,56 @@ def test_gradcheck(problem):
         assert torch.autograd.gradcheck(call, tensors, eps=1e-6, atol=1e-6, nondet_tol=0.0)
 
 
-def test_second_derivatives_are_refused(problem):
-    for call in (problem.forward, op_of(problem)):
-        tensors = tensors_of(problem)
+def second_derivatives(call, tensors):
+    """Ways to ask for them. The first two have an output's gradient that nothing depends on, so that the result would be zero."""
+    def constant_gradient():
         result = call(*tensors)
-        with pytest.raises(RuntimeError):
-            (gradient,) = torch.autograd.grad(result.square().sum(), tensors[0], create_graph=True)
-            gradient.sum().backward()
+        (gradient,) = torch.autograd.grad(result.sum(), tensors[0], create_graph=True)
+        (gradient.square().sum() + 0 * result.sum()).backward()
+
+    def every_gradient():
+        wanted = [tensor for tensor in tensors if tensor.requires_grad]
+        gradients = torch.autograd.grad(call(*tensors).sum(), wanted, create_graph=True)
+        torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), wanted, allow_unused=True)
+
+    def varying_gradient():
+        (gradient,) = torch.autograd.grad(call(*tensors).square().sum(), tensors[0], create_graph=True)
+        gradient.sum().backward()
+
+    return constant_gradient, every_gradient, varying_gradient
+
+
+REFUSED_TWICE = "second derivatives are not implemented"
+
+
+def test_second_derivatives_are_refused(problem):
+    def compiled(*tensors):
+        torch._dynamo.reset()
+        return torch.compile(problem.forward, fullgraph=True, backend="eager")(*tensors)
+
+    for call in (problem.forward, op_of(problem), compiled, getattr(deformkit.mx_driving, problem.name)):
+        for derive in second_derivatives(call, tensors_of(problem)):
+            with pytest.raises(RuntimeError, match=f"{problem.name}: {REFUSED_TWICE}"):
+                derive()
+
+
+def test_second_derivatives_of_transforms_are_refused(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+
+    def loss(value):
+        return problem.forward(value, *tensors[1:]).sum()
+
+    with pytest.raises(RuntimeError, match=REFUSED_TWICE):
+        torch.func.grad(lambda value: torch.func.grad(loss)(value).square().sum())(tensors[0])
+    with pytest.raises(RuntimeError, match=REFUSED_TWICE):
+        torch.autograd.functional.hessian(loss, tensors[0])
+
+
+def test_second_derivatives_of_the_backward_are_refused(problem):
+    tensors = tensors_of(problem)
+    gradient = problem.backward(*tensors, torch.ones_like(problem.forward(*tensors)))[0]
+    with pytest.raises(RuntimeError, match=REFUSED_TWICE):
+        gradient.sum().backward()
 
 
 def test_opcheck(problem):
@@ -164,10 +209,49 @@ def test_wrong_arguments(problem):
             call(tensors[0][0], *tensors[1:])
         with pytest.raises(TypeError, match="expected"):
             call(tensors[0].to(torch.complex64), *tensors[1:])
+        for wrong, error in ((None, (ValueError, RuntimeError)), (object(), (TypeError, RuntimeError))):
+            for i, name in enumerate(problem.operator.arguments[1:], 1):
+                with pytest.raises(error, match=rf"\b{name}\b"):
+                    call(*tensors[:i], wrong, *tensors[i + 1 :])
         mixed = list(tensors)
         mixed[problem.operator.gradient_positions[-1]] = tensors[problem.operator.gradient_positions[-1]].double()
         with pytest.raises(TypeError, match="expected"):
             call(*mixed)
+
+
+def mistakes(problem):
+    """Arguments of the backward operator, each list with one mistake: an axis too many or too few, an extent, a type."""
+    tensors = tensors_of(problem, requires_grad=False)
+    tensors.append(torch.zeros(problem.forward(*tensors).shape))
+    dtypes = (torch.float64, torch.int8, torch.uint8, torch.int32, torch.complex64, torch.bool, torch.float32)
+    for i, tensor in enumerate(tensors):
+        changed = [tensor[0], tensor[None], *(tensor.to(dtype) for dtype in dtypes if dtype != tensor.dtype)]
+        for axis in range(tensor.ndim):
+            changed += [torch.cat([tensor, tensor.narrow(axis, 0, 1)], axis), tensor.narrow(axis, 0, 0)]
+        for wrong in changed:
+            yield [*tensors[:i], wrong, *tensors[i + 1 :]]
+
+
+def test_tensors_without_data_are_refused_alike(problem):
+    """In the same words; and nothing more is refused than the library refuses."""
+
+    def outcome(call, tensors):
+        try:
+            result = call(*tensors)
+        except Exception as error:
+            return type(error), str(error)
+        return [part.shape for part in (result if isinstance(result, list) else [result])]
+
+    backward = getattr(torch.ops.deformkit, f"{problem.name}_backward").default
+    wanted = [True] * len(problem.operator.gradients)
+    refused = 0
+    for tensors in mistakes(problem):
+        meta = [tensor.to("meta") for tensor in tensors]
+        for call, count in (op_of(problem), -1), (lambda *arguments: backward(*arguments, wanted), None):
+            expected = outcome(call, tensors[:count])
+            assert outcome(call, meta[:count]) == expected
+            refused += isinstance(expected, tuple)
+    assert refused > 50
 
 
 def test_autocast(problem):

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_torch import differentiable, tensors_of  # noqa: E402
+from test_torch import differentiable, second_derivatives, tensors_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +31,22 @@ def test_compile(problem, backend, dynamic):
         torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
         for a, b in zip(torch.autograd.grad(result.sum(), differentiable(problem, tensors)), wanted):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+def test_second_derivatives_are_refused(problem, backend):
+    """By PyTorch itself, in words of its own, where it compiles the backward."""
+    tensors = tensors_of(problem)
+    for derive in second_derivatives(torch.compile(problem.forward, fullgraph=True, backend=backend), tensors):
+        with pytest.raises(RuntimeError, match="double backward|second derivatives are not implemented"):
+            derive()
+
+
+def test_wrong_shapes_are_refused_while_compiling(problem):
+    tensors = tensors_of(problem, requires_grad=False)
+    for dynamic in (False, True):
+        with pytest.raises(Exception, match=rf"{problem.operator.arguments[-1]}: expected shape\[1\]"):
+            torch.compile(problem.forward, fullgraph=True, dynamic=dynamic, backend="eager")(*tensors[:-1], tensors[-1][:, 1:])
 
 
 def test_compile_under_autocast(problem):

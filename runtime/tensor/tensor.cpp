@@ -207,6 +207,8 @@ std::string dtype_name(DLDataType dtype) {
         case kDLComplex:
             name = "complex";
             break;
+        case 6:  // kDLBool, which Debian's header does not have yet
+            return "bool";
         default:
             name = "type code " + std::to_string(dtype.code) + ", bits ";
             break;

@@ -22,34 +22,49 @@ def _tables(levels: tuple[tuple[int, int], ...]) -> tuple[torch.Tensor, torch.Te
 def tables(spatial_shapes: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """[L, 2] (H, W) and [L] first cells, of levels that lie one after the other."""
     if isinstance(spatial_shapes, torch.Tensor):
+        if spatial_shapes.ndim != 2:
+            return spatial_shapes, spatial_shapes.new_zeros(0)  # which the operator refuses
         ends = spatial_shapes.prod(1).cumsum(0)
         return spatial_shapes, torch.cat((ends.new_zeros(1), ends[:-1])).to(spatial_shapes.dtype)
-    levels = tuple((int(height), int(width)) for height, width in spatial_shapes)
+    try:
+        levels = tuple((int(height), int(width)) for height, width in spatial_shapes)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"value_spatial_shapes: expected (H, W) of each level, got {spatial_shapes!r}") from None
     if torch.compiler.is_compiling():
         return _tables.__wrapped__(levels)
     return _tables(levels)
 
 
 def from_shapes(
-    value: torch.Tensor, spatial_shapes: Any, sampling_locations: torch.Tensor, attention_weights: torch.Tensor
+    value: torch.Tensor, value_spatial_shapes: Any, sampling_locations: torch.Tensor, attention_weights: torch.Tensor
 ) -> torch.Tensor:
     """[B, K, M, D], (H, W) of each level, [B, Q, M, L, P, 2], [B, Q, M, L, P]: [B, Q, M * D]."""
-    shapes, starts = tables(spatial_shapes)
+    shapes, starts = tables(value_spatial_shapes)
     return multi_scale_deformable_attn(value, shapes, starts, sampling_locations, attention_weights)
 
 
 def from_ragged(
     value: torch.Tensor,
-    spatial_shapes: Any,
+    value_spatial_shapes: Any,
     sampling_locations: torch.Tensor,
     attention_weights: torch.Tensor,
-    points: Sequence[int],
+    num_points_list: Sequence[int],
 ) -> torch.Tensor:
-    """Levels of different numbers of points: locations [B, Q, M, sum(points), 2], weights [B, Q, M, sum(points)]."""
+    """Levels of different numbers of points: locations [B, Q, M, points of all levels, 2], weights [B, Q, M, points of all levels]."""
+    points = num_points_list
+    for name, tensor, ndim in (
+        ("sampling_locations", sampling_locations, 5),
+        ("attention_weights", attention_weights, 4),
+    ):
+        if tensor.ndim != ndim or tensor.shape[3] != sum(points):
+            expected = f"{ndim} axes, the fourth of {sum(points)} (the sum of num_points_list)"
+            raise ValueError(f"{name}: expected {expected}, got {list(tensor.shape)}")
     step = math.gcd(*points)
-    if isinstance(spatial_shapes, torch.Tensor):
-        spatial_shapes = spatial_shapes.tolist()
-    shapes, starts = tables(spatial_shapes)
+    if isinstance(value_spatial_shapes, torch.Tensor):
+        value_spatial_shapes = value_spatial_shapes.tolist()
+    shapes, starts = tables(value_spatial_shapes)
+    if len(shapes) != len(points):
+        raise ValueError(f"num_points_list: expected {len(shapes)} (levels of value_spatial_shapes), got {len(points)}")
     # A level with twice as many points counts as two levels over the same cells.
     levels = [level for level, count in enumerate(points) for _ in range(count // step)]
     if len(levels) != len(points):

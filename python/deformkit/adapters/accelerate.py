@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 
+from .._operator import renamed
 from . import _msda
 
 #: In place of an attribute that a module did not have itself.
@@ -103,9 +104,12 @@ def _operator_forward(
             attention_weights,
             im2col_step,
         )
-    return _msda.multi_scale_deformable_attn(
-        value, value_spatial_shapes, level_start_index, sampling_locations, attention_weights
-    )
+    try:
+        return _msda.multi_scale_deformable_attn(
+            value, value_spatial_shapes, level_start_index, sampling_locations, attention_weights
+        )
+    except Exception as error:
+        raise renamed(error, {"value_level_start_index": "level_start_index"}) from None
 
 
 class Acceleration:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .. import _da, _gka, _msda
-from .._operator import Operator
+from .._operator import Operator, renamed
 
 
 class _Function:
@@ -19,12 +19,17 @@ class _Function:
     @classmethod
     def apply(cls, *tensors: torch.Tensor) -> Any:
         """As deformkit's function of the same name, with tables as integers, and what is differentiable in the first one's type."""
+        names = cls.operator.arguments
+        if len(tensors) != len(names):
+            raise TypeError(f"expected {len(names)} arguments ({', '.join(names)}), got {len(tensors)}")
         ready = list(tensors)
-        for i in cls.operator.table_positions:
-            if ready[i].is_floating_point():
-                ready[i] = ready[i].int()
-        for i in cls.operator.gradient_positions:
-            ready[i] = ready[i].to(ready[0].dtype)
+        for i, tensor in enumerate(tensors):
+            if not isinstance(tensor, torch.Tensor):
+                raise TypeError(f"{names[i]}: expected a tensor, got {type(tensor).__name__}")
+            if i in cls.operator.table_positions and tensor.is_floating_point():
+                ready[i] = tensor.int()
+            elif i in cls.operator.gradient_positions:
+                ready[i] = tensor.to(tensors[0].dtype)
         return cls.operator.forward(*ready)
 
 
@@ -50,4 +55,8 @@ def npu_multi_scale_deformable_attn_function(
 ) -> torch.Tensor:
     """The older name of multi_scale_deformable_attn."""
     warnings.warn("use multi_scale_deformable_attn", DeprecationWarning, stacklevel=2)
-    return multi_scale_deformable_attn(value, shape, offset, locations, weight)
+    try:
+        return multi_scale_deformable_attn(value, shape, offset, locations, weight)
+    except Exception as error:
+        own = ("value", "shape", "offset", "locations", "weight")
+        raise renamed(error, dict(zip(_msda.OPERATOR.arguments, own))) from None
