@@ -260,7 +260,7 @@ def google_benchmark(binary, threads_list, pattern, quick):
         return json.loads(out.read_text())
 
 
-def python_calls(package):
+def python_calls(package, notice):
     """Microseconds of a call through the Python package, which lies in `package`; {} where it was not built."""
     if not list(package.glob("deformkit/_native*.so")):
         notice("the Python package was not built: no calls from Python")
@@ -370,7 +370,7 @@ def main():
         "patience_seconds": PATIENCE_SECONDS,
         "passes": list(passes.values()),
         "left_out": notice,
-        "python_microseconds": python_calls(arguments.build_dir / "python"),
+        "python_microseconds": python_calls(arguments.build_dir / "python", notice),
     }
     compared = [p for p in passes.values() if any(row["compared"] for row in p["rows"])]
     binary = arguments.build_dir / "bench/operator_bench"

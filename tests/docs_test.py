@@ -58,6 +58,12 @@ class Docs(unittest.TestCase):
             self.assertEqual(result.returncode, 2, arguments)
             self.assertTrue(result.stderr)
 
+    def test_a_library_that_is_not_there_is_refused(self):
+        for arguments in (["nowhere.so"], []):
+            result = subprocess.run([ROOT / "run", "bench", "--against", *arguments], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("bench --against: expected a libdeformkit.so, got " + (arguments or ["nothing"])[0], result.stderr)
+
     def test_snippets_are_tested_code(self):
         found = 0
         for page in PAGES:
