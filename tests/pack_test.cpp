@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/tensor/layout.h"
+
 namespace deformkit::testing {
 namespace {
 
@@ -107,16 +109,30 @@ TEST(Pack, Clears) {
     }
 }
 
-TEST(Pack, AllocatesDense) {
-    const Field like({3, 4, 2, 16}, {1, 3, 12, 24}, 0, 1);
-    const OwnedTensor owned = allocate_like(like.tensor());
-    EXPECT_EQ(owned.tensor.strides, dense_like(like.tensor(), nullptr).strides);
-    EXPECT_EQ(owned.tensor.strides[0], 128);
-    EXPECT_EQ(owned.tensor.strides[3], 1);
-    copy_elements(like.tensor(), owned.tensor);
-    for (int64_t i = 0; i < like.tensor().elements(); i++) {
-        ASSERT_EQ(reinterpret_cast<uint32_t *>(owned.tensor.data)[i], like.at(i));
+/// Copies are filled up with zeros, and hold only as many items as the tensor has.
+TEST(Pack, Stages) {
+    const Field like({3, 4, 2, 5}, {1, 3, 12, 24}, 0, 1);
+    CallMemory memory;
+    const Tensor layout = arranged(like.tensor(), {0, 2, 1, 3}, {4, 6, 2, 16});
+    const Staged staged(memory, false, layout), used(memory, true, layout);
+    memory.open();
+    std::memset(memory.at(0), 0xee, memory.bytes());
+    const Tensor copy = staged.load(like.tensor());
+    EXPECT_EQ(copy.shape[0], 3);
+    EXPECT_EQ(copy.strides, layout.strides);
+    const auto *numbers = reinterpret_cast<const uint32_t *>(copy.data);
+    int64_t i = 0;
+    for (int64_t b = 0; b < 3; b++) {
+        for (int64_t q = 0; q < 6; q++) {
+            for (int64_t m = 0; m < 2; m++) {
+                for (int64_t d = 0; d < 16; d++) {
+                    const uint32_t expected = q < 4 && d < 5 ? like.at(i++) : 0;
+                    ASSERT_EQ(numbers[((b * 2 + m) * 6 + q) * 16 + d], expected);
+                }
+            }
+        }
     }
+    EXPECT_EQ(used.load(like.tensor()).data, like.tensor().data);
 }
 
 }  // namespace

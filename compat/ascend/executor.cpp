@@ -22,9 +22,10 @@ Handles<Executor> &executors() {
 }  // namespace
 
 void Executor::run(void *workspace) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     try {
         const Workspace scope(workspace, size_);
-        run_in_workspace();
+        plan_->run();
     } catch (const Failure &failure) {
         throw Error(failure.status() == DEFORMKIT_OUT_OF_MEMORY ? ACL_ERROR_RT_MEMORY_ALLOCATION : ACL_ERROR_RT_INTERNAL_ERROR,
                     std::string(operation_) + ": " + failure.what());

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "acl/acl_base.h"
 #include "aclnn/acl_meta.h"
 #include "compat/ascend/stream.h"
+#include "runtime/cpu/plan.h"
 #include "runtime/system/workspace.h"
 
 namespace deformkit::ascend {
@@ -15,7 +18,8 @@ namespace deformkit::ascend {
 class Executor : public Job {
 public:
     /// `operation` is the name of the second phase.
-    Executor(const char *operation, const WorkspaceSize &size) : operation_(operation), size_(size) {}
+    Executor(const char *operation, std::unique_ptr<Plan> plan)
+        : operation_(operation), plan_(std::move(plan)), size_(plan_->workspace()) {}
 
     const char *operation() const { return operation_; }
     uint64_t workspace_bytes() const { return size_.total(); }
@@ -24,10 +28,9 @@ public:
     std::atomic<bool> repeatable{false};
 
 private:
-    /// Within the workspace.
-    virtual void run_in_workspace() = 0;
-
     const char *operation_;
+    std::mutex mutex_;  // streams may share an executor, but a plan makes one call at a time
+    std::unique_ptr<Plan> plan_;
     WorkspaceSize size_;
 };
 

@@ -1,6 +1,6 @@
 // Multi-scale deformable attention: the four functions of the aclnn interface.
 
-#include "runtime/cpu/msda.h"
+#include "runtime/interface/msda.h"
 
 #include <limits>
 #include <string>
@@ -11,6 +11,8 @@
 #include "compat/ascend/arguments.h"
 #include "compat/ascend/executor.h"
 #include "compat/ascend/status.h"
+#include "runtime/cpu/plan.h"
+#include "runtime/interface/error.h"
 #include "runtime/system/parallel.h"
 
 namespace deformkit::ascend {
@@ -97,26 +99,6 @@ aclnnStatus prepare(uint64_t *workspace_size, aclOpExecutor **executor, List &&l
 constexpr const char *kForward = "aclnnMultiScaleDeformableAttnFunction";
 constexpr const char *kBackward = "aclnnMultiScaleDeformableAttentionGrad";
 
-class Forward : public Executor {
-public:
-    explicit Forward(const MsdaForwardCall &call) : Executor(kForward, msda_forward_workspace(call)), call_(call) {}
-
-private:
-    void run_in_workspace() override { msda_forward(call_); }
-
-    MsdaForwardCall call_;
-};
-
-class Backward : public Executor {
-public:
-    explicit Backward(const MsdaBackwardCall &call) : Executor(kBackward, msda_backward_workspace(call)), call_(call) {}
-
-private:
-    void run_in_workspace() override { msda_backward(call_); }
-
-    MsdaBackwardCall call_;
-};
-
 }  // namespace
 
 }  // namespace deformkit::ascend
@@ -134,7 +116,7 @@ aclnnStatus aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(const aclTenso
         return arguments;
     };
     return prepare(workspaceSize, executor, list, [](const Arguments &a) {
-        return std::make_shared<Forward>(check_msda_forward(a[0], a[1], a[2], a[3], a[4], a[5]));
+        return std::make_shared<Executor>(kForward, plan(check_msda_forward(a[0], a[1], a[2], a[3], a[4], a[5])));
     });
 }
 
@@ -158,7 +140,8 @@ aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(const aclTens
         return arguments;
     };
     return prepare(workspaceSize, executor, list, [](const Arguments &a) {
-        return std::make_shared<Backward>(check_msda_backward(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]));
+        return std::make_shared<Executor>(kBackward,
+                                          plan(check_msda_backward(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])));
     });
 }
 

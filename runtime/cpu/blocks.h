@@ -8,7 +8,7 @@
 
 #include "runtime/cpu/levels.h"
 #include "runtime/system/memory.h"
-#include "runtime/tensor/pack.h"
+#include "runtime/tensor/layout.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
@@ -21,15 +21,33 @@ struct Block {
     int64_t size() const { return width * height; }
 };
 
-/// All queries in blocks of about `size`: rectangles where there is a query for each key and levels fill the keys, in order;
+/// All queries in blocks of about so many: rectangles where there is a query for each key and levels fill the keys, in order;
 /// runs otherwise.
-ScratchVector<Block> make_blocks(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys,
-                                 int64_t size);
-/// The most that it takes of a workspace, and that its result keeps, whatever the levels.
-int64_t blocks_workspace(int64_t samples, int64_t num_queries, int64_t size);
+class Blocks {
+public:
+    Blocks() = default;
+    /// Room for the blocks of any levels.
+    Blocks(CallMemory &memory, int64_t samples, int64_t num_queries, int64_t size);
 
-/// Whether the order of blocks is that of the queries.
-bool in_order(const ScratchVector<Block> &blocks);
+    void make(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys);
+
+    int64_t count() const { return blocks_.size(); }
+    const Block &operator[](int64_t i) const { return blocks_[i]; }
+    const Block *begin() const { return blocks_.begin(); }
+    const Block *end() const { return blocks_.end(); }
+    /// Whether the order of blocks is that of the queries.
+    bool in_order() const;
+
+    /// The largest that there can be, a run and a rectangle.
+    Block longest_run() const { return {0, size_, 1, size_, 0}; }
+    Block largest_rectangle() const;
+
+private:
+    void make_regions(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys);
+
+    int64_t size_ = 1;
+    CallArray<Block> blocks_, regions_;
+};
 
 /// The block's part of a tensor: axis Q becomes axes Y and X.
 Tensor block_of(const Tensor &tensor, int axis, const Block &block);
@@ -37,8 +55,8 @@ Tensor block_of(const Tensor &tensor, int axis, const Block &block);
 /// The block's part of a tensor whose axis Q is in the order of blocks: axis Q becomes axes Y and X.
 Tensor packed_block_of(const Tensor &tensor, int axis, const Block &block);
 
-/// Scratch memory for [B, Q, A, C] as [B, A, Q, C'], queries in the order of blocks, zeros from C to C'.
-OwnedTensor allocate_blocks(const Tensor &tensor, int64_t padded_extent);
+/// Room for [B, Q, A, C] as [B, A, Q, C'], queries in the order of blocks, zeros from C to C'.
+Staged stage_blocks(CallMemory &memory, const Tensor &tensor, int64_t padded_extent);
 /// Fills in one block of batch item `b`.
 void pack_block(const Tensor &tensor, int64_t b, const Block &block, const Tensor &packed);
 

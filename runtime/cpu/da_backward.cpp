@@ -1,201 +1,246 @@
-// Deformable aggregation, backward: from the caller's tensors to kernels.
+// Deformable aggregation, backward: how a call is divided, and what its kernels are handed.
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 
+#include "runtime/cpu/da_cells.h"
+#include "runtime/cpu/plan.h"
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
-#include "runtime/interface/da_inputs.h"
-#include "runtime/interface/error.h"
-#include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
-#include "runtime/tensor/pack.h"
+#include "runtime/tensor/layout.h"
 
 namespace deformkit {
 
 namespace {
 
-// What the samples of a task leave behind before it is written, three numbers for each sample, scale and group, stays in L2.
-constexpr int64_t kBytesPerTask = int64_t{512} << 10;
-// Tasks for each thread, so that all end at about the same time.
-constexpr int64_t kTasksPerThread = 4;
-
-struct Gradients {
-    std::optional<Tensor> feature_maps, locations, weights;
-};
-
-/// What both passes read, for some batch items.
-struct Batches {
-    int64_t first, count;
-    Rows rows;
-    OwnedTensor locations, weights;
-
-    Batches(const Variant &variant, const DaInputs &a, const Tensor &grad_output, int64_t first, int64_t count)
-        : first(first),
-          count(count),
-          rows(prepare_rows(slice(grad_output, 0, first, count), variant)),
-          locations(readable(slice(a.sample_locations, 0, first, count), variant)),
-          weights(readable(slice(a.weights, 0, first, count), variant)) {}
-};
-
-void backward_samples(const Variant &variant, const DaInputs &a, const LevelTable &table, const Batches &in,
-                      const Gradients &gradients) {
-    const int64_t count = in.count;
-    const Cells maps = prepare_maps(a, table, variant, in.first, count);
-    const auto output_of = [&](const std::optional<Tensor> &gradient) {
-        std::optional<Output> output;
-        if (gradient) {
-            output.emplace(slice(*gradient, 0, in.first, count), variant);
+class DaBackwardPlan final : public Plan {
+public:
+    explicit DaBackwardPlan(const DaBackwardCall &call)
+        : a_(call.inputs),
+          grad_output_(call.grad_output),
+          grad_maps_(call.grad_feature_maps),
+          grad_locations_(call.grad_locations),
+          grad_weights_(call.grad_weights),
+          samples_kernel_(choose_variant("da_backward_samples", a_.feature_maps.dtype)),
+          maps_kernel_(choose_variant("da_backward_value", a_.feature_maps.dtype)),
+          narrow_kernel_(companion(maps_kernel_, "rows_narrow")),
+          knobs_(host_knobs<DaBackwardKnobs>(maps_kernel_)) {
+        if (is_nothing()) {
+            return;
         }
-        return output;
+        count_ = batches_at_once(a_, grad_output_, knobs_.packed_bytes);
+        // A task is some anchors on one camera, or, where that is too much, some points of one: what its samples leave behind
+        // before it is written, three numbers for each sample, scale and group, stays in L2.
+        const int64_t point_bytes = 3 * a_.S * std::max<int64_t>(a_.G, 1) * arithmetic_type(a_.feature_maps.dtype).bits / 8;
+        const int64_t wanted = std::min(divide_up(a_.A * a_.P * count_ * a_.N, knobs_.tasks_per_thread * threads_),
+                                        knobs_.task_bytes / point_bytes);
+        points_ = std::clamp<int64_t>(wanted, 1, a_.P);
+        anchors_ = std::clamp<int64_t>(wanted / a_.P, 1, a_.A);
+        const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
+        maps_ = DaCells(memory_, a_, samples_kernel_, count_);
+        rows_ = stage_rows(memory_, part(grad_output_), maps_kernel_);
+        locations_ = stage(memory_, part(a_.sample_locations), maps_kernel_);
+        weights_ = stage(memory_, part(a_.weights), maps_kernel_);
+        if (grad_locations_) {
+            locations_target_ = stage(memory_, part(*grad_locations_), samples_kernel_);
+        }
+        if (grad_weights_) {
+            weights_target_ = stage(memory_, part(*grad_weights_), samples_kernel_);
+        }
+        if (grad_maps_) {
+            maps_target_ = stage(memory_, part(*grad_maps_), maps_kernel_);
+            groups_ = MapGroups(memory_, a_.N * a_.S);
+        }
+    }
+
+private:
+    /// Some batch items, as kernels see them.
+    struct Batches {
+        int64_t count;
+        LevelTable table;
+        Cells maps;
+        Tensor rows, locations, weights;
+        Tensor grad_locations, grad_weights;
     };
-    const std::optional<Output> grad_locations = output_of(gradients.locations), grad_weights = output_of(gradients.weights);
-    std::vector<LevelTable> tables;
-    for (int64_t n = 0; n < a.N; n++) {
-        tables.push_back(columns_of(table, n * a.S, a.S, 0));
+
+    bool is_nothing() const { return (!of_samples() && !grad_maps_) || grad_output_.empty() || a_.is_empty(); }
+    bool of_samples() const { return grad_locations_ || grad_weights_; }
+
+    void run_in_memory() override {
+        set_last_variant("");
+        if (is_nothing()) {
+            for (const std::optional<Tensor> *gradient : {&grad_maps_, &grad_locations_, &grad_weights_}) {
+                if (*gradient) {
+                    fill_zero(**gradient);
+                }
+            }
+            return;
+        }
+        const LevelTable table = maps_.make_table(a_);
+        if (grad_maps_) {
+            groups_.make(table, table.columns, 1, a_.K);
+        }
+        for (int64_t first = 0; first < a_.B; first += count_) {
+            const int64_t count = std::min(count_, a_.B - first);
+            const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, count); };
+            Batches in;
+            in.count = count;
+            in.table = table;
+            in.rows = rows_.load(part(grad_output_));
+            in.locations = locations_.load(part(a_.sample_locations));
+            in.weights = weights_.load(part(a_.weights));
+            if (of_samples()) {
+                in.maps = maps_.load(part(a_.feature_maps));
+                // What is not wanted has no anchors.
+                in.grad_locations =
+                    grad_locations_ ? locations_target_.of(part(*grad_locations_)) : slice(in.locations, 1, 0, 0);
+                in.grad_weights = grad_weights_ ? weights_target_.of(part(*grad_weights_)) : slice(in.weights, 1, 0, 0);
+                run_samples(in);
+            }
+            if (grad_locations_) {
+                locations_target_.store(part(*grad_locations_));
+            }
+            if (grad_weights_) {
+                weights_target_.store(part(*grad_weights_));
+            }
+            if (grad_maps_) {
+                scatter_all(in, maps_target_.of(part(*grad_maps_)));
+                maps_target_.store(part(*grad_maps_));
+            }
+        }
+        set_last_variant((grad_maps_ ? maps_kernel_ : samples_kernel_).name);
     }
 
-    // A task is some anchors on one camera, or, where that is too much, some points of one.
-    const int64_t element = arithmetic_type(a.feature_maps.dtype).bits / 8;
-    const int64_t per_point = 3 * a.S * std::max<int64_t>(a.G, 1) * element;
-    const int64_t wanted = divide_up(a.A * a.P * count * a.N, kTasksPerThread * num_threads());
-    const int64_t points = std::clamp<int64_t>(std::min(wanted, kBytesPerTask / per_point), 1, a.P);
-    const int64_t anchors = std::clamp<int64_t>(std::min(wanted, kBytesPerTask / per_point) / a.P, 1, a.A);
-    const int64_t point_tiles = divide_up(a.P, points), anchor_tiles = divide_up(a.A, anchors);
-    parallel_for(static_cast<int>(count * a.N * anchor_tiles * point_tiles), [&](int task) {
-        const int64_t p = task % point_tiles * points, v = task / point_tiles % anchor_tiles * anchors;
-        const int64_t n = task / (point_tiles * anchor_tiles) % a.N, b = task / (point_tiles * anchor_tiles * a.N);
-        const int64_t num_anchors = std::min(anchors, a.A - v), num_points = std::min(points, a.P - p);
+    void run_samples(const Batches &in) const {
+        const int64_t point_tiles = divide_up(a_.P, points_), anchor_tiles = divide_up(a_.A, anchors_);
+        parallel_for(static_cast<int>(in.count * a_.N * anchor_tiles * point_tiles), [&](int task) {
+            const int64_t p = task % point_tiles * points_, v = task / point_tiles % anchor_tiles * anchors_;
+            const int64_t n = task / (point_tiles * anchor_tiles) % a_.N, b = task / (point_tiles * anchor_tiles * a_.N);
+            run_tile(in, b, n, {v, std::min(anchors_, a_.A - v)}, {p, std::min(points_, a_.P - p)});
+        });
+    }
+
+    struct Range {
+        int64_t first, count;
+    };
+
+    void run_tile(const Batches &in, int64_t b, int64_t n, const Range &anchors, const Range &points) const {
         const auto part = [&](const Tensor &tensor) {
-            return item(slice(slice(item(tensor, 0, b), 0, v, num_anchors), 1, p, num_points), 2, n);
+            const int64_t wanted = tensor.shape[1] == 0 ? 0 : anchors.count;
+            return item(slice(slice(item(tensor, 0, b), 0, anchors.first, wanted), 1, points.first, points.count), 2, n);
         };
-        // What is not wanted has no anchors.
-        const auto output = [&](const std::optional<Output> &wanted, const OwnedTensor &like) {
-            return wanted ? part(wanted->tensor()) : slice(part(like.tensor), 0, 0, 0);
-        };
-        Buffer maps_buffer(item(maps.tensor, 0, b)), table_buffer(table_tensor(tables[n]));
-        Buffer locations_buffer(part(in.locations.tensor)), weights_buffer(part(in.weights.tensor));
-        Buffer rows_buffer(slice(item(in.rows.tensor, 0, b), 0, v, num_anchors));
-        Buffer grad_locations_buffer(output(grad_locations, in.locations));
-        Buffer grad_weights_buffer(output(grad_weights, in.weights));
-        maps_buffer.flatten_keys(2);
-        int32_t num_keys = maps.num_keys, key_step = maps.key_step;
-        bool careful = table.careful;
-        void *args[] = {maps_buffer.get(),
-                        table_buffer.get(),
-                        locations_buffer.get(),
-                        weights_buffer.get(),
-                        rows_buffer.get(),
-                        &num_keys,
-                        &key_step,
-                        &careful,
-                        grad_locations_buffer.get(),
-                        grad_weights_buffer.get()};
-        run_kernel(variant, args, {});
-    });
-    for (const std::optional<Output> *gradient : {&grad_locations, &grad_weights}) {
-        if (*gradient) {
-            (*gradient)->finish();
+        Buffer maps(item(in.maps.tensor, 0, b)), table(in.table.part(n * a_.S, a_.S).tensor());
+        Buffer locations(part(in.locations)), weights(part(in.weights));
+        Buffer rows(slice(item(in.rows, 0, b), 0, anchors.first, anchors.count));
+        Buffer grad_locations(part(in.grad_locations)), grad_weights(part(in.grad_weights));
+        maps.flatten_keys(2);
+        int32_t num_keys = in.maps.num_keys, key_step = in.maps.key_step;
+        bool careful = in.table.careful;
+        void *args[] = {maps.get(), table.get(), locations.get(), weights.get(),        rows.get(),
+                        &num_keys,  &key_step,   &careful,        grad_locations.get(), grad_weights.get()};
+        run_kernel(samples_kernel_, args, {});
+    }
+
+    int64_t spare_cells() const { return a_.careful ? 1 : 0; }
+
+    void scatter_all(const Batches &in, const Tensor &gradient) const {
+        const bool direct = can_be_slab(gradient) && spare_cells() == 0,
+                   stream = worth_streaming(gradient, knobs_.streaming_bytes);
+        // Blocks of channels are independent of each other, so that how many there are changes no bit.
+        const int64_t slabs = std::max<int64_t>(1, in.count * groups_.count());
+        const int64_t wanted = std::clamp<int64_t>(divide_up(knobs_.tasks_per_thread * threads_, slabs), 1, a_.G);
+        const int64_t block = divide_up(a_.G, wanted), blocks = divide_up(a_.G, block);
+        parallel_for(static_cast<int>(in.count * groups_.count() * blocks), [&](int task) {
+            const int64_t g = task % blocks * block, b = task / blocks % in.count, num_groups = std::min(block, a_.G - g);
+            const MapGroup &group = groups_[task / (blocks * in.count)];
+            const Tensor cells = slice(item(gradient, 0, b), 0, group.keys.first, group.keys.count);
+            const Tensor of_task = slice(cells, 1, g, num_groups);
+            if (direct) {
+                clear_block(of_task);
+            }
+            const Slab slab(of_task, direct, spare_cells());
+            const Tensor rows = slice(item(in.rows, 0, b), 1, g, num_groups);
+            for (const int64_t map : group) {
+                const int64_t n = map / a_.S, s = map % a_.S;
+                scatter_map(in.table.part(map, 1), group.keys.first, item(item(in.locations, 0, b), 2, n),
+                            slice(item(item(item(in.weights, 0, b), 2, n), 2, s), 2, g, num_groups), rows, slab.tensor());
+            }
+            slab.store(narrow_kernel_, stream);
+        });
+        groups_.clear_gaps(gradient);
+    }
+
+    /// `at` [A, P, 2], `by` [A, P, G], `gradients` [A, G, D'], `slab` [G, cells, D']. Keys of the map count from `first_key`.
+    void scatter_map(const LevelTable &map, int64_t first_key, const Tensor &at, const Tensor &by, const Tensor &gradients,
+                     const Tensor &slab) const {
+        int32_t rows[] = {map.width(0), map.height(0), static_cast<int32_t>(map.first_key(0) - first_key)};
+        LevelTable relative = map;
+        relative.rows = rows;
+        relative.pitch = 1;
+        Buffer table(relative.tensor()), locations(at), weights(by), grad_output(gradients), sums(slab.swap_axes(0, 1));
+        bool careful = map.careful;
+        void *args[] = {table.get(), locations.get(), weights.get(), grad_output.get(), &careful, sums.get()};
+        run_kernel(maps_kernel_, args, {});
+    }
+
+    void try_tasks(TrialTensors &tensors) const override {
+        const DLDataType type = a_.feature_maps.dtype;
+        const int64_t channels = round_up(a_.D, kChannelMultiple);
+        Batches in;
+        in.table = tensors.make_levels(a_.N * a_.S);
+        in.maps = {tensors.make(type, {1, a_.K + 1, a_.G, channels}, 2), static_cast<int32_t>(a_.K + 1), 0};
+        in.rows = tensors.make(type, {1, anchors_, a_.G, channels}, 2);
+        in.locations = in.grad_locations = tensors.make(type, {1, anchors_, points_, a_.N, 2}, 1);
+        in.weights = in.grad_weights = tensors.make(type, {1, anchors_, points_, a_.N, a_.S, a_.G}, 2);
+        parallel_for(1, [&](int) { run_tile(in, 0, 0, {0, anchors_}, {0, points_}); });
+        if (grad_maps_) {
+            parallel_for(1, [&](int) {
+                const Slab slab(tensors.make(type, {a_.K, a_.G, a_.D}, 2), false, spare_cells());
+                scatter_map(in.table.part(0, 1), 0, tensors.make(type, {a_.A, a_.P, 2}, 1),
+                            tensors.make(type, {a_.A, a_.P, a_.G}, 1), tensors.make(type, {a_.A, a_.G, channels}, 2),
+                            slab.tensor());
+                slab.store(narrow_kernel_, false);
+            });
         }
     }
-}
 
-void backward_maps(const Variant &variant, const DaInputs &a, const LevelTable &table, const Batches &in,
-                   const Tensor &all_gradients) {
-    const int64_t count = in.count;
-    const Tensor target = slice(all_gradients, 0, in.first, count);
-    const Output output(target, variant);
-    const Tensor &gradient = output.tensor();
-
-    const std::vector<MapGroup> groups = group_maps(table, a.K);
-    const int64_t spare = table.careful ? 1 : 0;
-    const bool direct = can_be_slab(gradient) && spare == 0;
-
-    // Blocks of channels are independent of each other, so that how many there are changes no bit.
-    const int64_t slab_count = std::max<int64_t>(1, count * static_cast<int64_t>(groups.size()));
-    const int64_t block = divide_up(a.G, std::clamp<int64_t>(divide_up(kTasksPerThread * num_threads(), slab_count), 1, a.G));
-    const int64_t blocks = divide_up(a.G, block);
-    parallel_for(static_cast<int>(count * static_cast<int64_t>(groups.size()) * blocks), [&](int task) {
-        const int64_t g = task % blocks * block, b = task / blocks % count;
-        const MapGroup &group = groups[task / (blocks * count)];
-        const Tensor of_task =
-            slice(slice(item(gradient, 0, b), 0, group.first_key, group.num_keys), 1, g, std::min(block, a.G - g));
-        if (direct) {
-            clear_block(of_task);
+    std::vector<int64_t> trial_key() const override {
+        if (is_nothing()) {
+            return {};
         }
-        const Slab slab(of_task, direct, spare);
-        const int64_t num_groups = of_task.shape[1];
-        Buffer slab_buffer(slab.tensor().swap_axes(0, 1));
-        Buffer rows_buffer(slice(item(in.rows.tensor, 0, b), 1, g, num_groups));
-        bool careful = table.careful;
-        for (int64_t map : group.maps) {
-            LevelTable column = columns_of(table, map, 1, group.first_key);
-            const int64_t n = map / a.S, s = map % a.S;
-            Buffer table_buffer(table_tensor(column)), locations_buffer(item(item(in.locations.tensor, 0, b), 2, n));
-            Buffer weights_buffer(slice(item(item(item(in.weights.tensor, 0, b), 2, n), 2, s), 2, g, num_groups));
-            void *args[] = {table_buffer.get(), locations_buffer.get(), weights_buffer.get(), rows_buffer.get(),
-                            &careful,           slab_buffer.get()};
-            run_kernel(variant, args, {});
-        }
-        slab.store(worth_streaming(gradient));
-    });
-    clear_gaps(groups, gradient);
-    output.finish();
-}
-
-void backward(const DaInputs &a, const Tensor &grad_output, Gradients gradients) {
-    const Variant &of_samples = choose_variant("da_backward_samples", a.feature_maps.dtype);
-    const Variant &of_maps = choose_variant("da_backward_value", a.feature_maps.dtype);
-    set_last_variant("");
-    for (std::optional<Tensor> *gradient : {&gradients.feature_maps, &gradients.locations, &gradients.weights}) {
-        if (*gradient && (grad_output.empty() || a.nothing_to_sample())) {
-            fill_zero(**gradient);
-            gradient->reset();
-        }
+        return {reinterpret_cast<intptr_t>(&samples_kernel_),
+                reinterpret_cast<intptr_t>(&maps_kernel_),
+                a_.K,
+                a_.G,
+                a_.D,
+                a_.A,
+                a_.P,
+                a_.N,
+                a_.S,
+                anchors_,
+                points_,
+                a_.careful,
+                grad_maps_.has_value()};
     }
-    if (!gradients.feature_maps && !gradients.locations && !gradients.weights) {
-        return;
-    }
-    const LevelTable table = make_map_table(a);
-    const int64_t step = batches_at_once(a, table, grad_output);
-    for (int64_t first = 0; first < a.B; first += step) {
-        const Batches in(of_maps, a, grad_output, first, std::min(step, a.B - first));
-        if (gradients.locations || gradients.weights) {
-            backward_samples(of_samples, a, table, in, gradients);
-        }
-        if (gradients.feature_maps) {
-            backward_maps(of_maps, a, table, in, *gradients.feature_maps);
-        }
-    }
-    set_last_variant((gradients.feature_maps ? of_maps : of_samples).name);
-}
+
+    DaInputs a_;
+    Tensor grad_output_;
+    std::optional<Tensor> grad_maps_, grad_locations_, grad_weights_;  // those that are wanted
+    const Variant &samples_kernel_, &maps_kernel_, *narrow_kernel_;
+    const DaBackwardKnobs &knobs_;
+    int64_t count_ = 1;                 // batch items at once
+    int64_t anchors_ = 0, points_ = 0;  // of a task
+    DaCells maps_;
+    MapGroups groups_;
+    Staged rows_, locations_, weights_, maps_target_, locations_target_, weights_target_;
+};
 
 }  // namespace
 
-}  // namespace deformkit
-
-deformkit_status deformkit_deformable_aggregation_backward(const DLTensor *feature_maps, const DLTensor *spatial_shape,
-                                                           const DLTensor *scale_start_index, const DLTensor *sample_locations,
-                                                           const DLTensor *weights, const DLTensor *grad_output,
-                                                           DLTensor *grad_feature_maps, DLTensor *grad_sample_locations,
-                                                           DLTensor *grad_weights) {
-    using namespace deformkit;
-    return guarded([&] {
-        const DaInputs a = view_da_inputs(feature_maps, spatial_shape, scale_start_index, sample_locations, weights);
-        const Tensor anchors = view_anchors("grad_output", grad_output, a);
-        Gradients gradients;
-        gradients.feature_maps = view_gradient("grad_feature_maps", grad_feature_maps, view("feature_maps", feature_maps, {3}));
-        gradients.locations = view_gradient("grad_sample_locations", grad_sample_locations, a.sample_locations);
-        gradients.weights = view_gradient("grad_weights", grad_weights, a.weights);
-        require_no_overlap(
-            {&gradients.feature_maps, &gradients.locations, &gradients.weights},
-            {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights, &anchors});
-        if (gradients.feature_maps) {
-            gradients.feature_maps = gradients.feature_maps->split_axis(2, a.D);
-            gradients.feature_maps->shape[2] = a.G;
-        }
-        backward(a, anchors, gradients);
-    });
+std::unique_ptr<Plan> plan(const DaBackwardCall &call) {
+    return std::make_unique<DaBackwardPlan>(call);
 }
+
+}  // namespace deformkit

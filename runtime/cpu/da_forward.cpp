@@ -1,129 +1,142 @@
-// Deformable aggregation, forward: from the caller's tensors to a kernel.
+// Deformable aggregation, forward: how a call is divided, and what its kernel is handed.
 
 #include <algorithm>
 
+#include "runtime/cpu/da_cells.h"
+#include "runtime/cpu/plan.h"
 #include "runtime/dispatch/dispatch.h"
-#include "runtime/interface/da_inputs.h"
-#include "runtime/interface/error.h"
-#include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
-#include "runtime/tensor/pack.h"
+#include "runtime/tensor/layout.h"
 
 namespace deformkit {
 
 namespace {
-
-// Anchors a task, so that their sums stay in L2 (256 of 256 channels: 256 KB) while each map comes by once.
-constexpr int64_t kMaxAnchorTile = 256;
-// Where anchors are fewer than this, the points of one are shared out, but not below this many samples a part. Only shapes
-// decide, so that the order of sums does not depend on the number of threads.
-constexpr int64_t kFewAnchors = 64;
-constexpr int64_t kMinSamplesPerPart = 256;
 
 /// How the points of an anchor are shared out.
 struct Parts {
     int64_t count, points;
 };
 
-Parts share_points(const DaInputs &a) {
-    int64_t parts = 1;
-    if (a.B * a.A < kFewAnchors) {
-        parts = std::clamp<int64_t>(a.P * a.N / kMinSamplesPerPart, 1, divide_up(kFewAnchors, a.B * a.A));
-    }
-    const int64_t points = divide_up(a.P, parts);
-    return {divide_up(a.P, points), points};
+/// [B, A, P, N, ...] as [B, A * parts, points * N, ...].
+Tensor arrange(const Tensor &tensor, const Parts &parts) {
+    const Tensor joined = tensor.join_axes(2);
+    return parts.count == 1 ? joined : joined.split_axis(2, parts.points * tensor.shape[3]).join_axes(1);
 }
 
-/// [B, A, P, N, ...] as [B, A * parts, points * N, ...], the innermost axis dense; copied where the strides or the number of
-/// points do not allow it. Points that fill up the last part are zero: at location (0, 0), which takes no part.
-OwnedTensor by_parts(const Tensor &tensor, const Parts &parts) {
-    const auto arrange = [&](const Tensor &t) {
-        const Tensor joined = t.join_axes(2);
-        return parts.count == 1 ? joined : joined.split_axis(2, parts.points * t.shape[3]).join_axes(1);
-    };
-    const auto in_place = [&] {
-        if (!tensor.can_join_axes(2) || parts.count * parts.points != tensor.shape[2] || !fits_buffer(tensor)) {
-            return false;
+bool arrangeable(const Tensor &tensor, const Parts &parts) {
+    if (!tensor.can_join_axes(2) || parts.count * parts.points != tensor.shape[2] || !fits_buffer(tensor)) {
+        return false;
+    }
+    if (parts.count > 1 && !tensor.join_axes(2).split_axis(2, parts.points * tensor.shape[3]).can_join_axes(1)) {
+        return false;
+    }
+    const Tensor arranged = arrange(tensor, parts);
+    // A location is two numbers, and the next one follows.
+    return dense(arranged, arranged.ndim - 1) && (arranged.ndim > 4 || arranged.shape[2] <= 1 || arranged.strides[2] == 2);
+}
+
+class DaForwardPlan final : public Plan {
+public:
+    explicit DaForwardPlan(const DaForwardCall &call)
+        : a_(call.inputs),
+          output_(call.output),
+          kernel_(choose_variant("da_forward", a_.feature_maps.dtype)),
+          knobs_(host_knobs<DaForwardKnobs>(kernel_)) {
+        if (is_nothing()) {
+            return;
         }
-        if (parts.count > 1 && !tensor.join_axes(2).split_axis(2, parts.points * tensor.shape[3]).can_join_axes(1)) {
-            return false;
+        count_ = batches_at_once(a_, output_, knobs_.packed_bytes);
+        // Where anchors are few, the points of one are shared out. Only shapes decide, so that the order of sums does not
+        // depend on the number of threads.
+        if (a_.B * a_.A < knobs_.few_anchors) {
+            const int64_t most = divide_up(knobs_.few_anchors, a_.B * a_.A);
+            const int64_t wanted = std::clamp<int64_t>(a_.P * a_.N / knobs_.part_samples, 1, most);
+            parts_.points = divide_up(a_.P, wanted);
+            parts_.count = divide_up(a_.P, parts_.points);
+        } else {
+            parts_ = {1, a_.P};
         }
-        const Tensor arranged = arrange(tensor);
-        // A location is two numbers, and the next one follows.
-        return dense(arranged, arranged.ndim - 1) && (arranged.ndim > 4 || arranged.shape[2] <= 1 || arranged.strides[2] == 2);
-    };
-    if (in_place()) {
-        return {arrange(tensor), Scratch()};
+        const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
+        maps_ = DaCells(memory_, a_, kernel_, count_);
+        locations_ = stage_parts(part(a_.sample_locations));
+        weights_ = stage_parts(part(a_.weights));
+        target_ = stage(memory_, part(output_), kernel_);
     }
-    const int64_t points = tensor.shape[2];
-    Tensor padded = tensor;
-    padded.shape[2] = parts.count * parts.points;
-    OwnedTensor copy = allocate_like(padded);
-    copy_elements(tensor, slice(copy.tensor, 2, 0, points));
-    fill_zero(slice(copy.tensor, 2, points, padded.shape[2] - points));
-    copy.tensor = arrange(copy.tensor);
-    return copy;
-}
 
-void forward_batches(const Variant &variant, const DaInputs &a, const Tensor &all_output, LevelTable &table, int64_t first,
-                     int64_t count) {
-    const Cells maps = prepare_maps(a, table, variant, first, count);
-    const Parts parts = share_points(a);
-    const OwnedTensor locations = by_parts(slice(a.sample_locations, 0, first, count), parts);
-    const OwnedTensor weights = by_parts(slice(a.weights, 0, first, count), parts);
-    const Tensor target = slice(all_output, 0, first, count);
-    const Output output(target, variant);
+private:
+    bool is_nothing() const { return output_.empty() || a_.is_empty(); }
 
-    int32_t anchor_tile = static_cast<int32_t>(a.A), part_tile = 1;
-    if (parts.count == 1) {
-        const int64_t tiles = divide_up(2 * num_threads(), count);
-        anchor_tile = static_cast<int32_t>(std::clamp<int64_t>(divide_up(a.A, tiles), 1, kMaxAnchorTile));
-        part_tile = anchor_tile;
+    /// Points that fill up the last part are zero: at location (0, 0), which takes no part.
+    Staged stage_parts(const Tensor &tensor) {
+        Tensor padded = tensor;
+        padded.shape[2] = parts_.count * parts_.points;
+        return {memory_, arrangeable(tensor, parts_), dense_like(padded, nullptr)};
     }
-    Buffer maps_buffer(maps.tensor), table_buffer(table_tensor(table)), locations_buffer(locations.tensor);
-    Buffer weights_buffer(weights.tensor), output_buffer(output.tensor());
-    maps_buffer.flatten_keys(2);
-    int32_t num_keys = maps.num_keys, key_step = maps.key_step, num_cameras = static_cast<int32_t>(a.N);
-    int32_t num_parts = static_cast<int32_t>(parts.count);
-    bool careful = table.careful;
-    void *args[] = {maps_buffer.get(),    table_buffer.get(), locations_buffer.get(),
-                    weights_buffer.get(), &num_keys,          &key_step,
-                    &num_cameras,         &num_parts,         &careful,
-                    &anchor_tile,         &part_tile,         output_buffer.get()};
-    run_kernel(variant, args, {});
-    output.finish();
-}
 
-void forward(const DaInputs &a, const Tensor &output) {
-    const Variant &variant = choose_variant("da_forward", a.feature_maps.dtype);
-    set_last_variant("");
-    if (output.empty()) {
-        return;
+    int64_t anchor_tile() const {
+        return parts_.count > 1 ? a_.A
+                                : std::clamp<int64_t>(divide_up(a_.A, divide_up(knobs_.tiles_per_thread * threads_, count_)), 1,
+                                                      knobs_.most_task_anchors);
     }
-    if (a.nothing_to_sample()) {
-        fill_zero(output);
-        return;
+
+    void run_in_memory() override {
+        set_last_variant("");
+        if (is_nothing()) {
+            fill_zero(output_);
+            return;
+        }
+        const LevelTable table = maps_.make_table(a_);
+        for (int64_t first = 0; first < a_.B; first += count_) {
+            const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, std::min(count_, a_.B - first)); };
+            run_task(table, maps_.load(part(a_.feature_maps)), arrange(locations_.load(part(a_.sample_locations)), parts_),
+                     arrange(weights_.load(part(a_.weights)), parts_), target_.of(part(output_)));
+            target_.store(part(output_));
+        }
+        set_last_variant(kernel_.name);
     }
-    LevelTable table = make_map_table(a);
-    const int64_t step = batches_at_once(a, table, output);
-    for (int64_t first = 0; first < a.B; first += step) {
-        forward_batches(variant, a, output, table, first, std::min(step, a.B - first));
+
+    void run_task(const LevelTable &table, const Cells &cells, const Tensor &at, const Tensor &by, const Tensor &result) const {
+        Buffer maps(cells.tensor), map_table(table.tensor()), locations(at), weights(by), output(result);
+        maps.flatten_keys(2);
+        int32_t num_keys = cells.num_keys, key_step = cells.key_step, num_cameras = static_cast<int32_t>(a_.N);
+        int32_t num_parts = static_cast<int32_t>(parts_.count), anchors = static_cast<int32_t>(anchor_tile());
+        int32_t parts = parts_.count > 1 ? 1 : anchors;
+        bool careful = table.careful;
+        void *args[] = {maps.get(),   map_table.get(), locations.get(), weights.get(), &num_keys, &key_step,
+                        &num_cameras, &num_parts,      &careful,        &anchors,      &parts,    output.get()};
+        run_kernel(kernel_, args, {});
     }
-    set_last_variant(variant.name);
-}
+
+    void try_tasks(TrialTensors &tensors) const override {
+        const DLDataType type = a_.feature_maps.dtype;
+        const int64_t rows = anchor_tile() * parts_.count, points = parts_.points * a_.N;
+        const Cells cells{tensors.make(type, {1, a_.K, a_.G, round_up(a_.D, kChannelMultiple)}, 2), static_cast<int32_t>(a_.K),
+                          0};
+        run_task(tensors.make_levels(a_.N * a_.S), cells, tensors.make(type, {1, rows, points, 2}, 2),
+                 tensors.make(type, {1, rows, points, a_.S, a_.G}, 1), tensors.make(type, {1, anchor_tile(), a_.G, a_.D}, 2));
+    }
+
+    std::vector<int64_t> trial_key() const override {
+        if (is_nothing()) {
+            return {};
+        }
+        return {reinterpret_cast<intptr_t>(&kernel_), a_.G, a_.D, parts_.points, parts_.count, a_.N, a_.S, anchor_tile()};
+    }
+
+    DaInputs a_;
+    Tensor output_;
+    const Variant &kernel_;
+    const DaForwardKnobs &knobs_;
+    int64_t count_ = 1;  // batch items at once
+    Parts parts_{1, 0};
+    DaCells maps_;
+    Staged locations_, weights_, target_;
+};
 
 }  // namespace
 
-}  // namespace deformkit
-
-deformkit_status deformkit_deformable_aggregation_forward(const DLTensor *feature_maps, const DLTensor *spatial_shape,
-                                                          const DLTensor *scale_start_index, const DLTensor *sample_locations,
-                                                          const DLTensor *weights, DLTensor *output) {
-    using namespace deformkit;
-    return guarded([&] {
-        const DaInputs a = view_da_inputs(feature_maps, spatial_shape, scale_start_index, sample_locations, weights);
-        const Tensor anchors = view_anchors("output", output, a);
-        require_no_overlap(anchors, {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights});
-        forward(a, anchors);
-    });
+std::unique_ptr<Plan> plan(const DaForwardCall &call) {
+    return std::make_unique<DaForwardPlan>(call);
 }
+
+}  // namespace deformkit

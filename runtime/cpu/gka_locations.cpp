@@ -14,6 +14,7 @@ namespace {
 // As in generators/gka.h.
 enum Kind : int32_t { kFloat = 0, kInt = 1, kMarkedInt = 2 };
 
+constexpr DLDataType kBits = {kDLInt, 32, 1};
 constexpr int32_t kNowhere = std::numeric_limits<int32_t>::min();
 
 int32_t to_cell(double location) {
@@ -84,35 +85,35 @@ RunConverter converter(DLDataType type) {
 
 }  // namespace
 
-CellLocations prepare_cell_locations(const Tensor &locations) {
-    const DLDataType as_bits = {kDLInt, 32, 1};
-    CellLocations result;
-    if (locations.dtype.bits == 32) {
-        result.kind = locations.dtype.code == kDLInt ? kInt : kFloat;
-        result.bits.tensor = locations;
-        result.bits.tensor.dtype = as_bits;
-        return result;
+StagedCellLocations::StagedCellLocations(CallMemory &memory, const Tensor &locations, const Variant &variant) {
+    Tensor bits = locations;
+    bits.dtype = kBits;
+    kind_ = locations.dtype.bits != 32 ? kMarkedInt : locations.dtype.code == kDLInt ? kInt : kFloat;
+    bits_ = kind_ == kMarkedInt ? Staged(memory, false, dense_like(bits, nullptr)) : stage_samples(memory, bits, variant);
+}
+
+Tensor StagedCellLocations::load(const Tensor &locations) const {
+    Tensor bits = locations;
+    bits.dtype = kBits;
+    if (kind_ != kMarkedInt) {
+        return join_samples(bits_.load(bits));
     }
-    Tensor like = locations;
-    like.dtype = as_bits;
-    result.kind = kMarkedInt;
-    result.bits = allocate_like(like);
-    if (locations.empty()) {
-        return result;
+    const Tensor result = bits_.of(bits);
+    if (!locations.empty()) {
+        const Tensor from = with_long_runs(locations, kRunBytes);
+        Tensor to = from;
+        to.dtype = kBits;
+        to = dense_like(to, result.data);
+        const int last = from.ndim - 1;
+        const RunConverter convert = converter(from.dtype);
+        for_each_run(from, to, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
+            for (int64_t i = 0; i < count; i++) {
+                convert(from.data + (from_offset + i * from.strides[last - 1]) * from.element_bytes(), from.strides[last],
+                        to.data + (to_offset + i * to.strides[last - 1]) * to.element_bytes(), from.shape[last]);
+            }
+        });
     }
-    const Tensor from = with_long_runs(locations, kRunBytes);
-    Tensor to = from;
-    to.dtype = as_bits;
-    to = dense_like(to, result.bits.tensor.data);
-    const int last = from.ndim - 1;
-    const RunConverter convert = converter(from.dtype);
-    for_each_run(from, to, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
-        for (int64_t i = 0; i < count; i++) {
-            convert(from.data + (from_offset + i * from.strides[last - 1]) * from.element_bytes(), from.strides[last],
-                    to.data + (to_offset + i * to.strides[last - 1]) * to.element_bytes(), from.shape[last]);
-        }
-    });
-    return result;
+    return join_samples(result);
 }
 
 }  // namespace deformkit

@@ -1,20 +1,23 @@
-// Locations in cells, of whatever type, as the 32 bits that kernels read.
+// Locations of geometric kernel attention, of any type of number, as kernels read them.
 #pragma once
 
-#include <cstdint>
-
-#include "runtime/tensor/pack.h"
-#include "runtime/tensor/tensor.h"
+#include "runtime/tensor/layout.h"
 
 namespace deformkit {
 
-struct CellLocations {
-    OwnedTensor bits;  ///< of type int32
-    int32_t kind;      ///< LocationKind of generators/gka.h
-};
+class StagedCellLocations {
+public:
+    StagedCellLocations() = default;
+    StagedCellLocations(CallMemory &memory, const Tensor &locations, const Variant &variant);
 
-/// In place for float32 and int32. Other types are truncated, and what is too large for 32 bits is the largest that fits: no
-/// map is as large.
-CellLocations prepare_cell_locations(const Tensor &locations);
+    /// As in generators/algorithms/gka_passes.h: how kernels read the 32 bits.
+    int32_t kind() const { return kind_; }
+    /// [B, Q, M, L, P, 2] as 32 bits each, [B, Q, M * S, 2].
+    Tensor load(const Tensor &locations) const;
+
+private:
+    int32_t kind_ = 0;
+    Staged bits_;
+};
 
 }  // namespace deformkit

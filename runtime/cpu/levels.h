@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "runtime/system/memory.h"
 #include "runtime/tensor/tensor.h"
@@ -11,23 +12,35 @@ namespace deformkit {
 /// Width and height of a level without cells: no position lies between -1 and -1.
 constexpr int32_t kNoExtent = -1;
 
-struct LevelTable {
-    ScratchVector<int32_t> rows;  ///< [3][columns]: widths, heights, first keys
-    int64_t columns = 0;
-    bool careful = false;  ///< some level has cells outside [0, num_keys): kernels must check every cell
+/// As the caller says.
+struct Level {
+    int64_t height, width, first_key;
+
+    /// Cells that are all in [0, num_keys), or none at all.
+    bool fits(int64_t num_keys) const;
+    bool empty() const { return height <= 0 || width <= 0; }
 };
 
-/// Columns for each of `heads`, for each level, for each of `points`.
-LevelTable make_level_table(const Tensor &spatial_shapes, const Tensor &level_start_index, int64_t heads, int64_t points,
-                            int64_t num_keys);
+struct LevelTable {
+    int32_t *rows = nullptr;  ///< [kLevelRows][pitch], in the order of LevelRow: widths, heights, first keys
+    int64_t columns = 0, pitch = 0;
+    bool careful = false;    ///< some level has cells outside [0, num_keys): kernels must check every cell
+    bool has_empty = false;  ///< some level has no cells
 
-/// `count` columns from `first` on, with keys counted from `first_key`.
-LevelTable columns_of(const LevelTable &table, int64_t first, int64_t count, int64_t first_key);
+    int32_t &width(int64_t column) const { return rows[column]; }
+    int32_t &height(int64_t column) const { return rows[pitch + column]; }
+    int32_t &first_key(int64_t column) const { return rows[2 * pitch + column]; }
+    /// `count` columns from `first` on.
+    LevelTable part(int64_t first, int64_t count) const;
+    /// What kernels read.
+    Tensor tensor() const;
+};
 
-/// Whether some column has no cells.
-bool has_empty(const LevelTable &table);
+/// Room for a table of so many columns.
+CallArray<int32_t> reserve_levels(CallMemory &memory, int64_t columns);
 
-/// The table as the tensor that kernels read.
-Tensor table_tensor(LevelTable &levels);
+/// Columns for each of `heads`, for each of `levels`, for each of `points`.
+LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const std::function<Level(int64_t)> &level,
+                            int64_t heads, int64_t points, int64_t num_keys);
 
 }  // namespace deformkit

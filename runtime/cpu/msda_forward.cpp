@@ -1,11 +1,10 @@
-// Multi-scale deformable attention, forward: from the caller's tensors to a kernel.
+// Multi-scale deformable attention, forward: how a call is divided, and what its kernels are handed.
 
 #include <algorithm>
 
 #include "runtime/cpu/blocks.h"
-#include "runtime/cpu/msda.h"
+#include "runtime/cpu/plan.h"
 #include "runtime/dispatch/dispatch.h"
-#include "runtime/interface/error.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
@@ -14,167 +13,161 @@ namespace deformkit {
 
 namespace {
 
-// Less than about 20 us of work is not worth waking a thread for.
-constexpr int64_t kMinSamplesPerTask = 4096;
-constexpr int64_t kMaxQueryTile = 1024;
-// Queries in a block, head by head.
-constexpr int64_t kBlock = 64;
-
-/// What a block writes.
-int64_t block_bytes(const Tensor &output) {
-    return kBlock * output.shape[2] * output.shape[3] * output.element_bytes();
-}
-
-/// Which kernel runs, and what it wants.
-struct Traversal {
-    const Variant *head_major;  ///< in place of the variant, where cells are read often; or nullptr
-    Packing packing;
-
-    Traversal(const Variant &variant, const MsdaInputs &a) {
-        head_major = a.reads_often() ? companion(variant, "msda_forward_head_major") : nullptr;
-        // float16 and bfloat16 are converted once, rather than with each sample: against that, float16 takes 0.8x the time on
-        // detr_encoder (Xeon, AVX-512, one thread), bfloat16 0.93x.
-        packing.widen = head_major != nullptr ? companion(variant, "rows_widen") : nullptr;
-        packing.always = head_major != nullptr && (packing.widen != nullptr || a.worth_packing());
-    }
-    /// Blocks are written to scratch memory, and copied from there.
-    bool can_write(const Tensor &output, const Variant &variant) const {
-        return head_major != nullptr || usable_in_place(output, variant);
-    }
-    /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
-    int64_t query_tile(const MsdaInputs &a, int64_t count) const {
-        if (head_major != nullptr) {
-            return kBlock;
+class MsdaForwardPlan final : public Plan {
+public:
+    explicit MsdaForwardPlan(const MsdaForwardCall &call)
+        : a_(call.inputs),
+          output_(call.output),
+          row_(choose_variant("msda_forward", a_.value.dtype)),
+          kernel_(&row_),
+          knobs_(host_knobs<MsdaForwardKnobs>(row_)) {
+        if (is_nothing()) {
+            return;
         }
-        const int64_t tiles = divide_up(num_threads(), count);
-        const int64_t smallest = divide_up(kMinSamplesPerTask, std::max<int64_t>(a.M * a.samples(), 1));
-        return std::min(a.Q, std::clamp(divide_up(a.Q, tiles), std::min(smallest, kMaxQueryTile), kMaxQueryTile));
+        count_ = batches_at_once(a_, {&output_}, knobs_.packed_bytes);
+        Packing packing;
+        if (a_.reads_per_cell_reach(knobs_.head_major_reads)) {
+            if (const Variant *head_major = companion(row_, "msda_forward_head_major")) {
+                kernel_ = head_major;
+                // float16 and bfloat16 are converted once, rather than with each sample: against that, float16 takes 0.8x the
+                // time on detr_encoder (Xeon, AVX-512, one thread), bfloat16 0.93x.
+                packing.widen = companion(row_, "rows_widen");
+                packing.always = packing.widen != nullptr || a_.reads_per_cell_reach(knobs_.packing_reads);
+                blocks_ = Blocks(memory_, a_.samples(), a_.Q, knobs_.block_queries);
+            }
+        }
+        const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
+        levels_ = reserve_levels(memory_, a_.M * a_.samples());
+        value_ = StagedCells(memory_, part(a_.value), row_, packing, {0, 2, 1, 3}, std::max(a_.K, kMinCells));
+        locations_ = stage_samples(memory_, part(a_.sampling_locations), row_);
+        weights_ = stage_samples(memory_, part(a_.attention_weights), row_);
+        // Blocks are written to scratch memory, and copied from there.
+        target_ = Staged(memory_, by_blocks() || usable_in_place(part(output_), row_), dense_like(part(output_), nullptr));
     }
-};
 
-void forward_batches(const Variant &variant, const MsdaInputs &a, const Tensor &all_output, LevelTable &levels, int64_t first,
-                     int64_t count) {
-    const Tensor table = table_tensor(levels);
-    const Traversal how(variant, a);
-    const Cells value = prepare_value(a, variant, how.packing, first, count);
-    const OwnedTensor locations = joined_input(slice(a.sampling_locations, 0, first, count), variant);
-    const OwnedTensor weights = joined_input(slice(a.attention_weights, 0, first, count), variant);
-    const Tensor target = slice(all_output, 0, first, count);
-    const Output output(target, how.can_write(target, variant));
+private:
+    struct Task {
+        int64_t queries;  // that a task of the kernel takes
+        Tensor value, locations, weights, output;
+    };
 
-    bool careful = levels.careful;
-    int32_t num_keys = value.num_keys, key_step = variant.gpu ? 1 : value.key_step;
-    int32_t num_samples = static_cast<int32_t>(a.samples());
-    const auto run = [&](const Variant &kernel, int64_t query_tile, const Tensor &cells, const Tensor &at, const Tensor &by,
-                         const Tensor &result) {
-        int32_t tile = static_cast<int32_t>(query_tile);
-        Buffer value_buffer(cells), table_buffer(table), locations_buffer(at), weights_buffer(by), output_buffer(result);
-        if (!kernel.gpu) {
+    bool is_nothing() const { return output_.empty() || a_.is_empty(); }
+    bool by_blocks() const { return kernel_ != &row_; }
+
+    /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
+    int64_t query_tile() const {
+        const int64_t tiles = divide_up(threads_, count_);
+        const int64_t smallest = divide_up(knobs_.task_samples, std::max<int64_t>(a_.M * a_.samples(), 1));
+        return std::min(
+            a_.Q, std::clamp(divide_up(a_.Q, tiles), std::min(smallest, knobs_.most_task_queries), knobs_.most_task_queries));
+    }
+
+    void run_in_memory() override {
+        set_last_variant("");
+        if (is_nothing()) {
+            fill_zero(output_);
+            return;
+        }
+        const LevelTable levels = make_level_table(
+            levels_, a_.L, [&](int64_t l) { return a_.level(l); }, a_.M, a_.P, a_.K);
+        if (by_blocks()) {
+            blocks_.make(levels, a_.samples(), a_.Q, a_.K);
+        }
+        for (int64_t first = 0; first < a_.B; first += count_) {
+            const int64_t count = std::min(count_, a_.B - first);
+            const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, count); };
+            const Cells value = value_.load(part(a_.value));
+            const Task all = {query_tile(), value.tensor, join_samples(locations_.load(part(a_.sampling_locations))),
+                              join_samples(weights_.load(part(a_.attention_weights))), target_.of(part(output_))};
+            if (by_blocks()) {
+                run_blocks(levels, value, all, count);
+            } else {
+                run_task(levels, value, all);
+                target_.store(part(output_));
+            }
+        }
+        set_last_variant(row_.name);
+    }
+
+    /// A task for each block: its rows stand where batch items do, and all of them read the same value.
+    void run_blocks(const LevelTable &levels, const Cells &value, const Task &all, int64_t count) const {
+        const bool stream = worth_streaming(output_, knobs_.streaming_bytes);
+        parallel_for_neighbours(count * blocks_.count(), knobs_.ranges_per_thread, [&](int64_t task) {
+            const int64_t b = task / blocks_.count();
+            const Block &block = blocks_[task % blocks_.count()];
+            const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
+            Tensor cells = slice(all.value, 0, b, block.height);
+            cells.strides[0] = 0;
+            run_block(levels, value, {block.width, cells, part(all.locations), part(all.weights), part(all.output)}, stream);
+        });
+    }
+
+    /// Through memory that stays in L2: a block writes a line pair here and there.
+    void run_block(const LevelTable &levels, const Cells &value, Task block, bool stream) const {
+        const Scratch scratch(block.output.elements() * block.output.element_bytes());
+        const Tensor target = block.output;
+        block.output = dense_like(target, scratch.data());
+        run_task(levels, value, block);
+        copy_block(block.output, target, stream);
+    }
+
+    void run_task(const LevelTable &levels, const Cells &value, const Task &task) const {
+        Buffer value_buffer(task.value), table(levels.tensor()), locations(task.locations), weights(task.weights);
+        Buffer output(task.output);
+        if (!kernel_->gpu) {
             value_buffer.flatten_keys(2);
         }
-        void *args[] = {value_buffer.get(),   table_buffer.get(), locations_buffer.get(),
-                        weights_buffer.get(), &num_keys,          &key_step,
-                        &num_samples,         &careful,           &tile,
-                        output_buffer.get()};
-        run_kernel(kernel, args,
-                   {value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), output_buffer.get()});
-    };
-    if (how.head_major != nullptr) {
-        // A call for each block: its rows stand where batch items do, and all of them read the same value.
-        const auto blocks = make_blocks(levels, a.samples(), a.Q, a.K, kBlock);
-        const int64_t num_blocks = static_cast<int64_t>(blocks.size());
-        const bool stream = worth_streaming(all_output);
-        parallel_for_neighbours(count * num_blocks, [&](int64_t call) {
-            const int64_t b = call / num_blocks;
-            const Block &block = blocks[call % num_blocks];
-            const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
-            Tensor cells = slice(value.tensor, 0, b, block.height);
-            cells.strides[0] = 0;
-            const Scratch scratch(block_bytes(target));
-            const Tensor result = part(target), here = dense_like(result, scratch.data());
-            run(*how.head_major, block.width, cells, part(locations.tensor), part(weights.tensor), here);
-            copy_block(here, result, stream);
-        });
-    } else {
-        run(variant, how.query_tile(a, count), value.tensor, locations.tensor, weights.tensor, output.tensor());
+        int32_t num_keys = value.num_keys, key_step = kernel_->gpu ? 1 : value.key_step;
+        int32_t num_samples = static_cast<int32_t>(a_.samples()), queries = static_cast<int32_t>(task.queries);
+        bool careful = levels.careful;
+        void *args[] = {value_buffer.get(), table.get(),  locations.get(), weights.get(), &num_keys,
+                        &key_step,          &num_samples, &careful,        &queries,      output.get()};
+        run_kernel(*kernel_, args, {value_buffer.get(), table.get(), locations.get(), weights.get(), output.get()});
     }
-    output.finish();
-}
+
+    void try_tasks(TrialTensors &tensors) const override {
+        const LevelTable levels = tensors.make_levels(a_.M * a_.samples());
+        const Cells cells{{}, static_cast<int32_t>(std::max(a_.K, kMinCells)), 0};
+        const DLDataType storage = a_.value.dtype, of_cells = by_blocks() ? arithmetic_type(storage) : storage;
+        const auto task_of = [&](int64_t height, int64_t width) {
+            const int64_t samples = a_.M * a_.samples(), channels = round_up(a_.D, kChannelMultiple);
+            return Task{width, tensors.make(of_cells, {height, cells.num_keys, a_.M, channels}, 2),
+                        tensors.make(storage, {height, width, samples, 2}, 2),
+                        tensors.make(storage, {height, width, samples}, 1),
+                        tensors.make(storage, {height, width, a_.M, a_.D}, 2)};
+        };
+        if (!by_blocks()) {
+            run_task(levels, cells, task_of(1, query_tile()));
+            return;
+        }
+        for (const Block &block : {blocks_.longest_run(), blocks_.largest_rectangle()}) {
+            parallel_for(1, [&](int) { run_block(levels, cells, task_of(block.height, block.width), false); });
+        }
+    }
+
+    std::vector<int64_t> trial_key() const override {
+        if (is_nothing()) {
+            return {};
+        }
+        return {reinterpret_cast<intptr_t>(kernel_), a_.M, a_.samples(), a_.D,
+                by_blocks() ? knobs_.block_queries : query_tile()};
+    }
+
+    MsdaInputs a_;
+    Tensor output_;
+    const Variant &row_, *kernel_;  // of the dispatch table, and what runs in its place where cells are read often
+    const MsdaForwardKnobs &knobs_;
+    int64_t count_ = 1;  // batch items at once
+    CallArray<int32_t> levels_;
+    Blocks blocks_;
+    StagedCells value_;
+    Staged locations_, weights_, target_;
+};
 
 }  // namespace
 
-MsdaForwardCall check_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
-                                   const DLTensor *sampling_locations, const DLTensor *attention_weights,
-                                   const DLTensor *output) {
-    MsdaForwardCall call;
-    call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
-    call.output = view_rows("output", output, call.inputs);
-    const MsdaInputs &a = call.inputs;
-    require_no_overlap(call.output,
-                       {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
-    return call;
-}
-
-WorkspaceSize msda_forward_workspace(const MsdaForwardCall &call) {
-    const MsdaInputs &a = call.inputs;
-    const Variant &variant = choose_variant("msda_forward", a.value.dtype);
-    if (call.output.empty() || a.is_empty()) {
-        return {};
-    }
-    const int64_t count = most_batches_at_once(a, {&call.output});
-    const Traversal how(variant, a);
-    const int64_t storage = a.value.element_bytes(), arithmetic = a.arithmetic_bytes(), D = round_up(a.D, kChannelMultiple);
-    WorkspaceSize size;
-    size.lanes = num_threads();
-    size.call_bytes = level_table_workspace(a) + (how.head_major != nullptr ? blocks_workspace(a.samples(), a.Q, kBlock) : 0) +
-                      value_workspace(a, variant, how.packing, count) +
-                      joined_workspace(slice(a.sampling_locations, 0, 0, count), variant) +
-                      joined_workspace(slice(a.attention_weights, 0, 0, count), variant);
-    const Tensor output = slice(call.output, 0, 0, count);
-    if (!how.can_write(output, variant) || keys_may_be_dropped(a)) {
-        size.call_bytes += workspace_block(output.elements() * storage);
-    }
-    // What the kernels keep for a tile of queries: six fields a tap, and sums; for one query and head, exact ones, and whether
-    // sums are suspect. Head-major: the taps of a query twice, sums of one query and head, and the block's output.
-    const int64_t tile = how.query_tile(a, count) * a.M, taps = 6 * a.samples() * arithmetic;
-    size.lane_bytes = workspace_block(taps * tile) + workspace_block(D * arithmetic) + workspace_block(a.M);
-    if (how.head_major != nullptr) {
-        size.lane_bytes += workspace_block(taps * a.M) + workspace_block(D * arithmetic) + workspace_block(block_bytes(output));
-    } else {
-        size.lane_bytes += workspace_block(D * tile * arithmetic);
-    }
-    return size;
-}
-
-void msda_forward(MsdaForwardCall call) {
-    MsdaInputs &a = call.inputs;
-    const Tensor &output = call.output;
-    const Variant &variant = choose_variant("msda_forward", a.value.dtype);
-    set_last_variant("");
-    if (output.empty()) {
-        return;
-    }
-    if (a.is_empty()) {
-        fill_zero(output);
-        return;
-    }
-    LevelTable levels = make_level_table(a.spatial_shapes, a.level_start_index, a.M, a.P, a.K);
-    drop_unused_keys(a, levels);
-    const int64_t step = batches_at_once(a, {&output});
-    for (int64_t first = 0; first < a.B; first += step) {
-        forward_batches(variant, a, output, levels, first, std::min(step, a.B - first));
-    }
-    set_last_variant(variant.name);
+std::unique_ptr<Plan> plan(const MsdaForwardCall &call) {
+    return std::make_unique<MsdaForwardPlan>(call);
 }
 
 }  // namespace deformkit
-
-deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes,
-                                        const DLTensor *level_start_index, const DLTensor *sampling_locations,
-                                        const DLTensor *attention_weights, DLTensor *output) {
-    using namespace deformkit;
-    return guarded([&] {
-        msda_forward(
-            check_msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output));
-    });
-}

@@ -4,96 +4,73 @@
 #include <limits>
 
 #include "runtime/dispatch/dispatch.h"
-#include "runtime/system/parallel.h"
-#include "runtime/system/workspace.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
 
 namespace deformkit {
 
-namespace {
+MapGroups::MapGroups(CallMemory &memory, int64_t maps)
+    : maps_(memory, maps), groups_(memory, std::max<int64_t>(maps, 1)), gaps_(memory, maps + 1) {}
 
-// Time for one sample: to find its four cells, and to add to a vector of channels of each (detr_encoder, where to find cells is
-// a fifth of a whole slab's; Xeon, AVX-512).
-constexpr int64_t kFindCells = 3, kAddVector = 8;
-
-}  // namespace
-
-ScratchVector<SlabGroup> plan_slabs(const LevelTable &levels, int64_t points, int64_t samples, int64_t keys) {
-    ScratchVector<SlabGroup> groups;
-    groups.reserve(std::max<int64_t>(1, samples / points));
-    bool separate = !levels.careful;
-    for (int64_t s = 0; s < samples; s += points) {
-        const int64_t width = levels.rows[s], height = levels.rows[levels.columns + s];
-        if (width > 0 && height > 0) {
-            groups.push_back({s, points, levels.rows[2 * levels.columns + s], width * height});
+void MapGroups::make(const LevelTable &table, int64_t columns, int64_t step, int64_t num_keys) {
+    maps_.clear();
+    groups_.clear();
+    gaps_.clear();
+    for (int64_t map = 0; map * step < columns; map++) {
+        if (table.width(map * step) > 0) {
+            maps_.push_back(map);
         }
     }
-    for (size_t i = 0; i < groups.size() && separate; i++) {
-        for (size_t j = 0; j < i; j++) {
-            separate &= groups[i].first_key + groups[i].num_keys <= groups[j].first_key ||
-                        groups[j].first_key + groups[j].num_keys <= groups[i].first_key;
+    const auto first_key = [&](int64_t map) -> int64_t { return table.first_key(map * step); };
+    if (!table.careful) {
+        std::sort(maps_.begin(), maps_.end(),
+                  [&](int64_t i, int64_t j) { return first_key(i) != first_key(j) ? first_key(i) < first_key(j) : i < j; });
+    }
+    int64_t covered = 0;
+    for (const int64_t &map : maps_) {
+        const int64_t first = table.careful ? 0 : first_key(map);
+        const int64_t end =
+            table.careful ? num_keys : first + static_cast<int64_t>(table.width(map * step)) * table.height(map * step);
+        if (groups_.empty() || first >= covered) {
+            gaps_.push_back({covered, first - covered});
+            groups_.push_back({{first, end - first}, &map, &map + 1});
+        } else {
+            MapGroup &last = groups_.back();
+            last.keys.count = std::max(last.keys.count, end - last.keys.first);
+            last.last_map = &map + 1;
         }
+        covered = std::max(covered, end);
     }
-    if (!separate) {
-        groups.assign(1, {0, samples, 0, keys});
+    gaps_.push_back({covered, num_keys - covered});
+    for (const MapGroup &group : groups_) {
+        std::sort(maps_.begin() + (group.begin() - maps_.begin()), maps_.begin() + (group.end() - maps_.begin()));
     }
-    std::sort(groups.begin(), groups.end(), [](const SlabGroup &x, const SlabGroup &y) {
-        return x.num_keys != y.num_keys ? x.num_keys > y.num_keys : x.first_sample < y.first_sample;
+    // What is left at the end is small.
+    std::sort(groups_.begin(), groups_.end(), [](const MapGroup &x, const MapGroup &y) {
+        const int64_t work_of_x = x.keys.count * x.size(), work_of_y = y.keys.count * y.size();
+        return work_of_x != work_of_y ? work_of_x > work_of_y : x.keys.first < y.keys.first;
     });
-    return groups;
 }
 
-int64_t plan_workspace(int64_t levels) {
-    return 2 * workspace_block(levels * sizeof(SlabGroup));  // the plan, and clear_gaps() of it
+void MapGroups::clear_gaps(const Tensor &gradient) const {
+    for (const KeyRange &gap : gaps_) {
+        fill_zero(slice(gradient, 1, gap.first, gap.count));
+    }
 }
 
-int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads) {
+int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads, const ScatterCost &cost) {
     // Where every task takes the same time, and threads take one after the other.
     const int64_t vectors = divide_up(channels, kChannelMultiple);
     int64_t best = vectors, least = std::numeric_limits<int64_t>::max();
     for (int64_t part = vectors; part > 0; part--) {
         const int64_t rounds = divide_up(slabs * divide_up(vectors, part), threads);
-        const int64_t time = rounds * (kFindCells + kAddVector * part);
+        const int64_t time = rounds * (cost.find_cells + cost.add_vector * part);
         if (time < least) {
             best = part;
             least = time;
         }
     }
     return std::min(channels, best * kChannelMultiple);
-}
-
-std::vector<MapGroup> group_maps(const LevelTable &table, int64_t keys) {
-    std::vector<MapGroup> groups;
-    const int32_t *widths = table.rows.data(), *heights = widths + table.columns, *first_keys = heights + table.columns;
-    std::vector<int64_t> order;
-    for (int64_t i = 0; i < table.columns; i++) {
-        if (widths[i] > 0) {
-            order.push_back(i);
-        }
-    }
-    if (table.careful) {
-        return order.empty() ? groups : std::vector<MapGroup>{{{0, 0, 0, keys}, order}};
-    }
-    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return first_keys[i] < first_keys[j]; });
-    for (int64_t i : order) {
-        const int64_t cells = static_cast<int64_t>(widths[i]) * heights[i], end = first_keys[i] + cells;
-        if (groups.empty() || groups.back().first_key + groups.back().num_keys <= first_keys[i]) {
-            groups.push_back({{0, 0, first_keys[i], cells}, {i}});
-        } else {
-            MapGroup &last = groups.back();
-            last.num_keys = std::max(last.num_keys, end - last.first_key);
-            last.maps.push_back(i);
-        }
-    }
-    for (MapGroup &group : groups) {
-        std::sort(group.maps.begin(), group.maps.end());
-    }
-    // What is left at the end is small.
-    std::stable_sort(groups.begin(), groups.end(), [](const MapGroup &x, const MapGroup &y) {
-        return x.num_keys * static_cast<int64_t>(x.maps.size()) > y.num_keys * static_cast<int64_t>(y.maps.size());
-    });
-    return groups;
 }
 
 Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradient_(gradient) {
@@ -111,46 +88,22 @@ Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradien
     clear_block(tensor_);
 }
 
-void Slab::store(bool stream) const {
+void Slab::store(const Variant *narrow, bool stream) const {
     if (memory_.data() == nullptr) {
         return;
     }
     const Tensor sums = slice(slice(tensor_, 1, 0, gradient_.shape[0]), 2, 0, gradient_.shape[2]).swap_axes(0, 1);
-    if (gradient_.dtype.bits == tensor_.dtype.bits) {
+    if (narrow == nullptr) {
         copy_block(sums, gradient_, stream);
         return;
     }
     Buffer input(sums), output(gradient_);
     void *args[] = {input.get(), output.get()};
-    run_kernel(choose_variant("rows_narrow", gradient_.dtype), args, {});
-}
-
-int64_t slab_workspace(int64_t keys, int64_t channels, DLDataType dtype) {
-    return workspace_block(std::max(keys, kMinCells) * round_up(channels, kChannelMultiple) *
-                           (arithmetic_type(dtype).bits / 8));
+    run_kernel(*narrow, args, {});
 }
 
 bool can_be_slab(const Tensor &gradient) {
     return gradient.dtype.bits >= 32 && gradient.shape[3] % kChannelMultiple == 0;
-}
-
-void clear_gaps(ScratchVector<SlabGroup> groups, const Tensor &gradient) {
-    std::sort(groups.begin(), groups.end(), [](const auto &x, const auto &y) { return x.first_key < y.first_key; });
-    int64_t covered = 0;
-    const auto clear = [&](int64_t begin, int64_t end) {
-        if (begin < end) {
-            fill_zero(slice(gradient, 1, begin, end - begin));
-        }
-    };
-    for (const SlabGroup &group : groups) {
-        clear(covered, group.first_key);
-        covered = group.first_key + group.num_keys;
-    }
-    clear(covered, gradient.shape[1]);
-}
-
-void clear_gaps(const std::vector<MapGroup> &groups, const Tensor &gradient) {
-    clear_gaps(ScratchVector<SlabGroup>(groups.begin(), groups.end()), gradient);
 }
 
 }  // namespace deformkit

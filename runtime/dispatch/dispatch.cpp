@@ -193,13 +193,17 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
 }
 
 const Variant *companion(const Variant &variant, const char *operation) {
-    for (const Variant &other : kCompanions) {
-        if (std::strcmp(other.operation, operation) == 0 && std::strcmp(other.type, variant.type) == 0 &&
-            std::strcmp(other.target, variant.target) == 0) {
-            return &other;
+    const auto find = [&](const auto &table) -> const Variant * {
+        for (const Variant &other : table) {
+            if (std::strcmp(other.operation, operation) == 0 && std::strcmp(other.type, variant.type) == 0 &&
+                std::strcmp(other.target, variant.target) == 0) {
+                return &other;
+            }
         }
-    }
-    return nullptr;
+        return nullptr;
+    };
+    const Variant *found = find(kCompanions);
+    return found != nullptr ? found : find(kVariants);
 }
 
 void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers) {

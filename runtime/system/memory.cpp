@@ -123,7 +123,9 @@ OwnBlocks &own_blocks() {
 
 void *scratch_acquire(size_t bytes) noexcept {
     if (WorkspaceRegion *region = workspace_region()) {
-        return region->acquire(bytes);
+        if (void *block = region->acquire(bytes)) {
+            return block;
+        }
     }
     const auto [size_class, rounded] = class_of(bytes);
     if (Header *block = own_blocks().blocks.take(size_class, bytes)) {
@@ -174,6 +176,20 @@ Scratch::Scratch(size_t bytes) : block_(scratch_acquire(bytes)) {
     if (block_ == nullptr) {
         throw std::bad_alloc();
     }
+}
+
+size_t CallMemory::reserve(int64_t count, int64_t element_bytes) {
+    // A vector may start inside and end outside.
+    size_t bytes = 0;
+    if (count < 0 || __builtin_mul_overflow(count, element_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, 2 * kScratchAlignment - 1, &bytes)) {
+        throw std::bad_alloc();
+    }
+    const size_t begin = bytes_;
+    if (__builtin_add_overflow(bytes_, bytes / kScratchAlignment * kScratchAlignment, &bytes_)) {
+        throw std::bad_alloc();
+    }
+    return begin;
 }
 
 Scratch &Scratch::operator=(Scratch &&other) noexcept {

@@ -4,15 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <vector>
 
 namespace deformkit {
 
 /// Halide's vectors may touch a whole aligned vector beyond the end.
 constexpr size_t kScratchAlignment = 128;
 
-/// At least `bytes`, aligned to kScratchAlignment; nullptr when there is no memory, or no more in the workspace that this
-/// thread works in. Never throws.
+/// At least `bytes`, aligned to kScratchAlignment; nullptr when there is no memory. Never throws.
 void *scratch_acquire(size_t bytes) noexcept;
 void scratch_release(void *pointer) noexcept;
 
@@ -33,29 +31,44 @@ private:
     void *block_ = nullptr;
 };
 
-template <typename T>
-struct ScratchAllocator {
-    using value_type = T;
+/// The temporaries of one call: room for them is reserved while the call is planned, and is one block while it runs.
+class CallMemory {
+public:
+    /// Where the room begins. Whatever the shapes claim: bytes that no machine has are std::bad_alloc.
+    size_t reserve(int64_t count, int64_t element_bytes);
+    size_t bytes() const { return bytes_; }
 
-    ScratchAllocator() = default;
-    template <typename U>
-    ScratchAllocator(const ScratchAllocator<U> &) {}
+    void open() { block_ = bytes_ == 0 ? Scratch() : Scratch(bytes_); }
+    void close() { block_ = Scratch(); }
+    unsigned char *at(size_t begin) const { return block_.data() + begin; }
 
-    T *allocate(size_t n) {
-        void *block = n <= SIZE_MAX / sizeof(T) ? scratch_acquire(n * sizeof(T)) : nullptr;
-        if (block == nullptr) {
-            throw std::bad_alloc();
-        }
-        return static_cast<T *>(block);
-    }
-    void deallocate(T *block, size_t) noexcept { scratch_release(block); }
-
-    bool operator==(const ScratchAllocator &) const { return true; }
-    bool operator!=(const ScratchAllocator &) const { return false; }
+private:
+    size_t bytes_ = 0;
+    Scratch block_;
 };
 
-/// Where its size is known in advance, reserve() saves room in a workspace.
+/// An array in a call's memory, of a size that is known only when the call runs, but not its most.
 template <typename T>
-using ScratchVector = std::vector<T, ScratchAllocator<T>>;
+class CallArray {
+public:
+    CallArray() = default;
+    CallArray(CallMemory &memory, int64_t most) : memory_(&memory), begin_(memory.reserve(most, sizeof(T))) {}
+
+    T *data() const { return reinterpret_cast<T *>(memory_->at(begin_)); }
+    T *begin() const { return data(); }
+    T *end() const { return data() + size_; }
+    T &operator[](int64_t i) const { return data()[i]; }
+    int64_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    T &back() const { return data()[size_ - 1]; }
+    void clear() { size_ = 0; }
+    void resize(int64_t size) { size_ = size; }
+    void push_back(const T &item) { new (data() + size_++) T(item); }
+
+private:
+    const CallMemory *memory_ = nullptr;
+    size_t begin_ = 0;
+    int64_t size_ = 0;
+};
 
 }  // namespace deformkit

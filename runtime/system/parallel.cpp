@@ -45,9 +45,9 @@ void on_free(void *, void *block) {
     scratch_release(block);
 }
 
-/// A parallel loop of a call that has a workspace: as many lanes as the workspace has memory for, each taking the next task
-/// until none is left.
-struct Lanes {
+/// A parallel loop of a call that has a workspace: as many workers as that has memory for, each taking the next task until none
+/// is left.
+struct Workers {
     Workspace &workspace;
     halide_task_t task;
     void *context;
@@ -55,28 +55,28 @@ struct Lanes {
     std::atomic<int64_t> next;
     int64_t end;
 
-    static int run(void *, int lane, uint8_t *closure) {
-        Lanes &lanes = *reinterpret_cast<Lanes *>(closure);
-        WorkspaceRegion region = lanes.workspace.lane(lane);
+    static int run(void *, int worker, uint8_t *closure) {
+        Workers &workers = *reinterpret_cast<Workers *>(closure);
+        WorkspaceRegion region = workers.workspace.worker(worker);
         const WorkspaceScope scope(&region);
-        for (int64_t i = lanes.next++; i < lanes.end; i = lanes.next++) {
-            if (const int result = lanes.task(lanes.context, static_cast<int>(i), lanes.closure)) {
-                return result;
-            }
+        int result = 0;
+        for (int64_t i = workers.next++; result == 0 && i < workers.end; i = workers.next++) {
+            result = workers.task(workers.context, static_cast<int>(i), workers.closure);
         }
-        return 0;
+        workers.workspace.note(region);
+        return result;
     }
 };
 
 int par_for_in_workspace(Workspace &workspace, void *context, halide_task_t task, int min, int size, uint8_t *closure) {
-    Lanes lanes{workspace, task, context, closure, {min}, int64_t{min} + size};
-    const int count = std::min(size, workspace.lanes());
+    Workers workers{workspace, task, context, closure, {min}, int64_t{min} + size};
+    const int count = std::min(size, workspace.workers());
     if (count <= 1 || forked.load(std::memory_order_relaxed)) {
-        return Lanes::run(nullptr, 0, reinterpret_cast<uint8_t *>(&lanes));
+        return Workers::run(nullptr, 0, reinterpret_cast<uint8_t *>(&workers));
     }
     // While it waits, this thread may be given tasks of other calls.
     const WorkspaceScope scope(nullptr);
-    return halide_default_do_par_for(nullptr, Lanes::run, 0, count, reinterpret_cast<uint8_t *>(&lanes));
+    return halide_default_do_par_for(nullptr, Workers::run, 0, count, reinterpret_cast<uint8_t *>(&workers));
 }
 
 // A single task, or a single thread, runs here and now: the pool's bookkeeping would cost more than a small call. So does a
@@ -85,7 +85,7 @@ int on_par_for(void *context, halide_task_t task, int min, int size, uint8_t *cl
     if (Workspace *workspace = Workspace::current(); workspace != nullptr && size > 0) {
         return par_for_in_workspace(*workspace, context, task, min, size, closure);
     }
-    // Within a lane, this thread's region is all there is.
+    // Within a worker's task, this thread's region is all there is.
     if (workspace_region() == nullptr && size > 1 && num_threads() > 1 && !forked.load(std::memory_order_relaxed)) {
         return halide_default_do_par_for(context, task, min, size, closure);
     }
@@ -146,7 +146,7 @@ void start_threads() {
 
 int num_threads() {
     if (const Workspace *workspace = Workspace::current()) {
-        return std::max(1, workspace->lanes());
+        return std::max(1, workspace->workers());
     }
     const int n = requested_threads.load(std::memory_order_relaxed);
     return n > 0 ? n : cores();

@@ -19,11 +19,10 @@ void start_threads();
 template <typename Task>
 void parallel_for(int count, Task &&task);
 
-/// The same, of a large number of small tasks: neighbours run on one thread, since they touch the same memory.
+/// The same, of a large number of small tasks: ranges of neighbours run on one thread, since they touch the same memory.
 template <typename Task>
-void parallel_for_neighbours(int64_t count, Task &&task) {
-    constexpr int64_t kRangesPerThread = 4;
-    const int64_t ranges = std::min(count, num_threads() * kRangesPerThread);
+void parallel_for_neighbours(int64_t count, int64_t ranges_per_thread, Task &&task) {
+    const int64_t ranges = std::min(count, num_threads() * ranges_per_thread);
     parallel_for(static_cast<int>(ranges), [&](int range) {
         for (int64_t i = count * range / ranges; i < count * (range + 1) / ranges; i++) {
             task(i);

@@ -1,5 +1,6 @@
 #include "runtime/system/workspace.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
 #include <stdexcept>
@@ -37,14 +38,18 @@ size_t workspace_block(size_t bytes) {
 }
 
 size_t WorkspaceSize::total() const {
-    const size_t bytes = round_up(call_bytes) + lanes * round_up(lane_bytes);
+    const size_t bytes = round_up(call_bytes) + workers * round_up(worker_bytes);
     return bytes == 0 ? 0 : bytes + kScratchAlignment;  // to align what the caller brings
 }
 
 void *WorkspaceRegion::acquire(size_t bytes) noexcept {
     unsigned char *begin = last_ != nullptr ? last_->end : begin_;
     const size_t taken = workspace_block(bytes);
-    if (taken < bytes || taken > static_cast<size_t>(end_ - begin)) {
+    if (taken < bytes) {
+        return nullptr;
+    }
+    most_used_ = std::max(most_used_, begin - begin_ + taken);
+    if (taken > static_cast<size_t>(end_ - begin)) {
         return nullptr;
     }
     last_ = new (begin) Block{last_, begin + taken, false};
@@ -72,9 +77,28 @@ Workspace::~Workspace() {
     current_region = nullptr;
 }
 
-WorkspaceRegion Workspace::lane(int i) const {
-    const size_t bytes = round_up(size_.lane_bytes);
+WorkspaceRegion Workspace::worker(int i) const {
+    const size_t bytes = round_up(size_.worker_bytes);
     return {memory_ + round_up(size_.call_bytes) + i * bytes, bytes};
+}
+
+void Workspace::note(const WorkspaceRegion &worker) {
+    size_t most = worker_most_.load();
+    while (most < worker.most_used() && !worker_most_.compare_exchange_weak(most, worker.most_used())) {
+    }
+}
+
+WorkspaceSize measure_workspace(const std::function<void()> &call) {
+    for (size_t bytes = size_t{1} << 20;; bytes *= 2) {
+        const WorkspaceSize room{bytes, bytes, 1};
+        const Scratch memory(room.total());
+        const Workspace workspace(memory.data(), room);
+        call();
+        const WorkspaceSize used = workspace.used();
+        if (used.call_bytes <= bytes && used.worker_bytes <= bytes) {
+            return used;
+        }
+    }
 }
 
 Workspace *Workspace::current() {

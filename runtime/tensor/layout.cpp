@@ -1,9 +1,10 @@
 #include "runtime/tensor/layout.h"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 
 #include "runtime/system/parallel.h"
-#include "runtime/system/workspace.h"
 #include "runtime/tensor/buffer.h"
 
 namespace deformkit {
@@ -25,15 +26,6 @@ bool usable_in_place(const Tensor &tensor, const Variant &variant) {
     return dense(tensor, tensor.ndim - 1) && addressable(tensor, variant);
 }
 
-OwnedTensor readable(const Tensor &tensor, const Variant &variant) {
-    if (usable_in_place(tensor, variant)) {
-        return {tensor, Scratch()};
-    }
-    OwnedTensor copy = allocate_like(tensor);
-    copy_elements(tensor, copy.tensor);
-    return copy;
-}
-
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
     Tensor part = tensor;
     part.data += first * tensor.strides[axis] * tensor.element_bytes();
@@ -45,26 +37,96 @@ Tensor item(const Tensor &tensor, int axis, int64_t i) {
     return slice(tensor, axis, i, 1).drop_axis(axis);
 }
 
+Tensor arranged(const Tensor &tensor, std::initializer_list<int> order, std::initializer_list<int64_t> extents) {
+    Tensor result = tensor;
+    result.data = nullptr;
+    std::copy(extents.begin(), extents.end(), result.shape.begin());
+    int64_t elements = 1;
+    for (auto axis = std::rbegin(order); axis != std::rend(order); ++axis) {
+        result.strides[*axis] = elements;
+        if (__builtin_mul_overflow(elements, result.shape[*axis], &elements)) {
+            throw std::bad_alloc();
+        }
+    }
+    return result;
+}
+
+namespace {
+
+/// Zeros in what `copy` has beyond the extents of `tensor`.
+void clear_padding(Tensor copy, const Tensor &tensor) {
+    for (int axis = 1; axis < tensor.ndim; axis++) {
+        fill_zero(slice(copy, axis, tensor.shape[axis], copy.shape[axis] - tensor.shape[axis]));
+        copy.shape[axis] = tensor.shape[axis];
+    }
+}
+
+}  // namespace
+
+Staged::Staged(CallMemory &memory, bool in_place, const Tensor &copy)
+    : memory_(&memory),
+      begin_(in_place ? 0 : memory.reserve(copy.elements(), copy.element_bytes())),
+      in_place_(in_place),
+      copy_(copy) {}
+
+Tensor Staged::of(const Tensor &tensor) const {
+    if (in_place_) {
+        return tensor;
+    }
+    Tensor copy = copy_;
+    copy.data = memory_->at(begin_);
+    copy.shape[0] = tensor.shape[0];
+    return copy;
+}
+
+Tensor Staged::load(const Tensor &tensor) const {
+    const Tensor staged = of(tensor);
+    if (in_place_) {
+        return staged;
+    }
+    clear_padding(staged, tensor);
+    Tensor filled = staged;
+    filled.shape = tensor.shape;
+    copy_elements(tensor, filled);
+    return staged;
+}
+
+void Staged::store(const Tensor &tensor) const {
+    if (!in_place_) {
+        copy_elements(of(tensor), tensor);
+    }
+}
+
+Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
+    return {memory, usable_in_place(tensor, variant), dense_like(tensor, nullptr)};
+}
+
 bool rows_readable(const Tensor &rows, const Variant &variant) {
     return usable_in_place(rows, variant) && rows.shape[3] % kChannelMultiple == 0;
 }
 
+Staged stage_rows(CallMemory &memory, const Tensor &rows, const Variant &variant) {
+    return {
+        memory, rows_readable(rows, variant),
+        arranged(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], round_up(rows.shape[3], kChannelMultiple)})};
+}
+
+namespace {
+
+/// Whether strides and sizes are a kernel's as they are.
 bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
     const int64_t step = value.strides[1];
     return rows_readable(value, variant) && value.shape[1] == keys && step >= 0 && (keys - 1) * step < INT32_MAX;
 }
 
-namespace {
-
 constexpr int64_t kConvertedBytesPerTask = int64_t{256} << 10;
 
 /// By a kernel that reads numbers of one type, and writes them in another.
-void convert(const Variant &kernel, const Tensor &all, const Tensor &to) {
-    if (all.empty()) {
+void convert(const Variant &kernel, const Tensor &from, Tensor to) {
+    if (from.empty()) {
         return;
     }
-    const OwnedTensor input_memory = readable(all, kernel);
-    const Tensor &from = input_memory.tensor;
+    to.shape = from.shape;
     const int64_t items = from.shape[0], keys = from.shape[1];
     const int64_t tasks = std::clamp<int64_t>(to.elements() * to.element_bytes() / items / kConvertedBytesPerTask, 1, keys);
     parallel_for(static_cast<int>(items * tasks), [&](int task) {
@@ -77,68 +139,48 @@ void convert(const Variant &kernel, const Tensor &all, const Tensor &to) {
 
 }  // namespace
 
-Cells prepare_cells(const Tensor &value, const Variant &variant, const Packing &packing, std::initializer_list<int> order,
-                    int64_t keys) {
-    const int64_t heads = value.shape[2], channels = round_up(value.shape[3], kChannelMultiple);
-    Cells cells;
-    cells.tensor = value;
-    if (packing.always || !cells_readable(value, variant, keys)) {
-        Tensor like = value;
-        if (packing.widen != nullptr) {
-            like.dtype = arithmetic_type(value.dtype);
-        }
-        cells.packed = allocate_like(like, order, {value.shape[0], keys, heads, channels});
-        if (packing.widen != nullptr) {
-            convert(*packing.widen, value, cells.packed.tensor);
-        } else {
-            copy_elements(value, cells.packed.tensor);
-        }
-        cells.tensor = cells.packed.tensor;
+StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Variant &variant, const Packing &packing,
+                         std::initializer_list<int> order, int64_t keys)
+    : widen_(packing.widen), keys_(keys) {
+    const bool in_place = !packing.always && cells_readable(value, variant, keys);
+    Tensor like = value;
+    if (widen_ != nullptr) {
+        like.dtype = arithmetic_type(value.dtype);
+        readable_ = stage(memory, value, *widen_);
     }
-    cells.tensor.shape = {value.shape[0], keys, heads, channels};
-    cells.num_keys = static_cast<int32_t>(keys);
-    cells.key_step = static_cast<int32_t>(cells.tensor.strides[1]);
-    return cells;
+    const std::initializer_list<int64_t> extents = {value.shape[0], keys, value.shape[2],
+                                                    round_up(value.shape[3], kChannelMultiple)};
+    cells_ = Staged(memory, in_place, arranged(like, order, extents));
 }
 
-Rows prepare_rows(const Tensor &rows, const Variant &variant) {
-    Rows result;
-    result.tensor = rows;
-    if (!rows_readable(rows, variant)) {
-        const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
-        result.packed = allocate_like(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels});
-        copy_elements(rows, result.packed.tensor);
-        result.tensor = result.packed.tensor;
-        result.tensor.shape[3] = channels;
+Cells StagedCells::load(const Tensor &value) const {
+    Cells cells;
+    if (widen_ != nullptr) {
+        cells.tensor = cells_.of(value);
+        clear_padding(cells.tensor, value);
+        convert(*widen_, readable_.load(value), cells.tensor);
+    } else {
+        cells.tensor = cells_.load(value);
     }
-    return result;
+    cells.num_keys = static_cast<int32_t>(keys_);
+    cells.key_step = static_cast<int32_t>(cells.tensor.strides[1]);
+    return cells;
 }
 
 Tensor join_samples(const Tensor &tensor) {
     return tensor.join_axes(3).join_axes(2);
 }
 
-bool samples_joinable(const Tensor &tensor, const Variant &variant) {
-    if (!addressable(tensor, variant) || !tensor.can_join_axes(3) || !tensor.join_axes(3).can_join_axes(2)) {
-        return false;
-    }
-    const Tensor joined = join_samples(tensor);
-    const int64_t step = joined.ndim == 3 ? 1 : 2;
-    return dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step);
-}
-
-int64_t joined_workspace(const Tensor &tensor, const Variant &variant) {
-    return samples_joinable(tensor, variant) ? 0 : workspace_block(tensor.elements() * tensor.element_bytes());
-}
-
-OwnedTensor joined_input(const Tensor &tensor, const Variant &variant) {
-    if (samples_joinable(tensor, variant)) {
-        return {join_samples(tensor), Scratch()};
-    }
-    OwnedTensor copy = allocate_like(tensor);
-    copy_elements(tensor, copy.tensor);
-    copy.tensor = join_samples(copy.tensor);
-    return copy;
+Staged stage_samples(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
+    const auto joinable = [&] {
+        if (!addressable(tensor, variant) || !tensor.can_join_axes(3) || !tensor.join_axes(3).can_join_axes(2)) {
+            return false;
+        }
+        const Tensor joined = join_samples(tensor);
+        const int64_t step = joined.ndim == 3 ? 1 : 2;
+        return dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step);
+    };
+    return {memory, joinable(), dense_like(tensor, nullptr)};
 }
 
 }  // namespace deformkit

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/system/memory.h"
 #include "runtime/tensor/pack.h"
 #include "runtime/tensor/tensor.h"
 
@@ -32,14 +33,39 @@ bool addressable(const Tensor &tensor, const Variant &variant);
 /// Whether kernels can read or write a tensor where it is, its innermost axis dense.
 bool usable_in_place(const Tensor &tensor, const Variant &variant);
 
-/// `tensor` itself where that is so, or a copy.
-OwnedTensor readable(const Tensor &tensor, const Variant &variant);
-
 /// `count` items along `axis`, from `first` on.
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
 
 /// One item along `axis`, without that axis.
 Tensor item(const Tensor &tensor, int axis, int64_t i);
+
+/// `tensor` with other extents, its axes lying in memory from slowest to fastest as `order` lists them.
+Tensor arranged(const Tensor &tensor, std::initializer_list<int> order, std::initializer_list<int64_t> extents);
+
+/// A tensor as kernels want it: the caller's own memory where that will do, otherwise a copy, for which the call has room.
+class Staged {
+public:
+    Staged() = default;
+    /// Shape and strides of a copy are those of `copy`: larger than the tensor where kernels want it filled up with zeros.
+    Staged(CallMemory &memory, bool in_place, const Tensor &copy);
+
+    bool in_place() const { return in_place_; }
+    /// What kernels see for `tensor`, of which the first axis may be shorter than what there is room for. A copy is not filled.
+    Tensor of(const Tensor &tensor) const;
+    /// The same, filled.
+    Tensor load(const Tensor &tensor) const;
+    /// A copy that was written to goes to where it belongs.
+    void store(const Tensor &tensor) const;
+
+private:
+    const CallMemory *memory_ = nullptr;
+    size_t begin_ = 0;
+    bool in_place_ = true;
+    Tensor copy_;
+};
+
+/// As it is, if that is usable; else a dense copy.
+Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant);
 
 /// How cells are copied.
 struct Packing {
@@ -49,70 +75,33 @@ struct Packing {
 
 /// Whether kernels can read [count, queries or keys, heads, channels] where it is, in whole vectors of channels.
 bool rows_readable(const Tensor &rows, const Variant &variant);
+/// Gradients of outputs as kernels read them: [count, queries, heads, channels], copied head by head.
+Staged stage_rows(CallMemory &memory, const Tensor &rows, const Variant &variant);
 
 /// Cells as CPU and GPU kernels read them: [count, keys, heads, channels].
 struct Cells {
-    OwnedTensor packed;  // unless used in place
     Tensor tensor;
     int32_t num_keys, key_step;
 };
 
-/// `value` is [count, keys, heads, channels]. A copy has its axes from slowest to fastest as `order` lists them, with zeros up
-/// to `keys` and to a multiple of channels.
-Cells prepare_cells(const Tensor &value, const Variant &variant, const Packing &packing, std::initializer_list<int> order,
-                    int64_t keys);
-/// Whether strides and sizes are a kernel's as they are.
-bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys);
-
-/// Gradients of outputs as kernels read them: the same for [count, queries, heads, channels]; copied by heads.
-struct Rows {
-    OwnedTensor packed;
-    Tensor tensor;
-};
-
-Rows prepare_rows(const Tensor &rows, const Variant &variant);
-
-/// A tensor to write to: the caller's own, or scratch memory in its place that finish() copies to where it belongs.
-class Output {
+class StagedCells {
 public:
-    Output(const Tensor &target, const Variant &variant) : Output(target, usable_in_place(target, variant)) {}
-    Output(const Tensor &target, bool in_place) : target_(target) {
-        if (!in_place) {
-            copy_ = allocate_like(target);
-        }
-    }
-    const Tensor &tensor() const { return is_copy() ? copy_.tensor : target_; }
-    void finish() const {
-        if (is_copy()) {
-            copy_elements(copy_.tensor, target_);
-        }
-    }
+    StagedCells() = default;
+    /// `value` is [count, K, heads, channels]. A copy has its axes from slowest to fastest as `order` lists them, with zeros up
+    /// to `keys` and to a multiple of channels.
+    StagedCells(CallMemory &memory, const Tensor &value, const Variant &variant, const Packing &packing,
+                std::initializer_list<int> order, int64_t keys);
+    Cells load(const Tensor &value) const;
 
 private:
-    bool is_copy() const { return copy_.memory.data() != nullptr; }
-
-    Tensor target_;
-    OwnedTensor copy_;
+    const Variant *widen_ = nullptr;
+    int64_t keys_ = 0;
+    Staged readable_, cells_;  // what is widened, and the result
 };
 
 /// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined.
 Tensor join_samples(const Tensor &tensor);
-/// Whether that can be had in place, samples beside each other as kernels want them.
-bool samples_joinable(const Tensor &tensor, const Variant &variant);
-
-/// A tensor that kernels can use: the caller's memory where that will do, scratch memory otherwise.
-OwnedTensor joined_input(const Tensor &tensor, const Variant &variant);
-/// What that takes of a workspace, as JoinedOutput does.
-int64_t joined_workspace(const Tensor &tensor, const Variant &variant);
-/// The same to write to.
-class JoinedOutput {
-public:
-    JoinedOutput(const Tensor &tensor, const Variant &variant) : output_(tensor, samples_joinable(tensor, variant)) {}
-    Tensor tensor() const { return join_samples(output_.tensor()); }
-    void finish() const { output_.finish(); }
-
-private:
-    Output output_;
-};
+/// Copied where that cannot be had in place, samples beside each other as kernels want them.
+Staged stage_samples(CallMemory &memory, const Tensor &tensor, const Variant &variant);
 
 }  // namespace deformkit

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <limits>
 
 #if defined(__SSE2__)
@@ -15,8 +14,6 @@
 namespace deformkit {
 
 namespace {
-
-constexpr int64_t kStreamBytes = int64_t{4} << 20;
 
 /// Of a size known to the compiler, or, where that is 0, of `bytes` each. Pieces are small, and a call of memcpy for each would
 /// take longer than the copy.
@@ -153,8 +150,8 @@ void copy_block(const Tensor &from, const Tensor &to, bool stream) {
     }
 }
 
-bool worth_streaming(const Tensor &output) {
-    return output.elements() * output.element_bytes() >= kStreamBytes;
+bool worth_streaming(const Tensor &output, int64_t least_bytes) {
+    return output.elements() * output.element_bytes() >= least_bytes;
 }
 
 namespace {
@@ -197,32 +194,6 @@ Tensor dense_like(const Tensor &like, unsigned char *data) {
         elements *= like.shape[axis];
     }
     return tensor;
-}
-
-OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, std::initializer_list<int64_t> extents) {
-    OwnedTensor owned;
-    owned.tensor = like;
-    int64_t elements = 1;
-    bool padded = false;
-    for (auto axis = std::rbegin(order); axis != std::rend(order); ++axis) {
-        const int64_t extent = extents.size() == 0 ? like.shape[*axis] : extents.begin()[*axis];
-        padded |= extent != like.shape[*axis];
-        owned.tensor.strides[*axis] = elements;
-        elements *= extent;
-    }
-    owned.memory = Scratch(std::max<int64_t>(elements, 1) * like.element_bytes());
-    owned.tensor.data = owned.memory.data();
-    if (padded) {
-        std::memset(owned.tensor.data, 0, elements * like.element_bytes());
-    }
-    return owned;
-}
-
-OwnedTensor allocate_like(const Tensor &like) {
-    OwnedTensor owned;
-    owned.memory = Scratch(std::max<int64_t>(like.elements(), 1) * like.element_bytes());
-    owned.tensor = dense_like(like, owned.memory.data());
-    return owned;
 }
 
 }  // namespace deformkit

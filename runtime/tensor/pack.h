@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 
-#include "runtime/system/memory.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
@@ -15,8 +13,8 @@ void copy_elements(const Tensor &from, const Tensor &to);
 /// The same on this thread alone. `stream`: past the caches where `to` allows it, which spares reading what is overwritten.
 void copy_block(const Tensor &from, const Tensor &to, bool stream);
 
-/// Whether an output is so large that it leaves the caches before it is read again.
-bool worth_streaming(const Tensor &output);
+/// Whether an output is so large, of `least_bytes`, that it leaves the caches before it is read again.
+bool worth_streaming(const Tensor &output, int64_t least_bytes);
 
 /// Sets every element to zero (all-zero bits), whatever the strides.
 void fill_zero(const Tensor &tensor);
@@ -25,17 +23,5 @@ void clear_block(const Tensor &tensor);
 
 /// A tensor of the same shape and type that lies dense at `data`.
 Tensor dense_like(const Tensor &like, unsigned char *data);
-
-/// A tensor in scratch memory.
-struct OwnedTensor {
-    Tensor tensor;
-    Scratch memory;
-};
-
-/// Uninitialised, with the shape and type of `like`. `order` lists the axes of memory from slowest to fastest; `extents`, where
-/// it is given, holds the extents to allocate for (at least the shape's): what lies between is set to zero.
-OwnedTensor allocate_like(const Tensor &like, std::initializer_list<int> order, std::initializer_list<int64_t> extents = {});
-/// Dense, axes in their own order.
-OwnedTensor allocate_like(const Tensor &like);
 
 }  // namespace deformkit

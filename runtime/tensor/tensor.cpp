@@ -341,8 +341,8 @@ void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor
     }
 }
 
-int64_t read_index(const Tensor &tensor, int64_t i, int64_t j) {
-    const int64_t offset = i * tensor.strides[0] + (tensor.ndim > 1 ? j * tensor.strides[1] : 0);
+int64_t read_index(const Tensor &tensor, int64_t i, int64_t j, int64_t k) {
+    const int64_t offset = i * tensor.strides[0] + j * tensor.strides[1] + k * tensor.strides[2];
     const unsigned char *address = tensor.data + offset * tensor.element_bytes();
     if (tensor.dtype.bits == 32) {
         int32_t value;

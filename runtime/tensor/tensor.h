@@ -56,7 +56,7 @@ void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *
 /// An output must not overlap itself or an input. Exact: interleaved views of one allocation are fine.
 void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor *> inputs);
 
-/// Reads element (i, j) or (i) of an int32 or int64 tensor.
-int64_t read_index(const Tensor &tensor, int64_t i, int64_t j = 0);
+/// Reads element (i), (i, j) or (i, j, k) of an int32 or int64 tensor.
+int64_t read_index(const Tensor &tensor, int64_t i, int64_t j = 0, int64_t k = 0);
 
 }  // namespace deformkit

@@ -1,5 +1,5 @@
 // The workspace is what a second phase works in, and all that it needs: it allocates nothing, for any shapes, strides, targets
-// and numbers of threads, and what it is given too little of it does not get elsewhere.
+// and numbers of threads.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/cpu/msda.h"
+#include "runtime/cpu/plan.h"
 #include "runtime/system/memory.h"
 #include "runtime/system/parallel.h"
 #include "tests/ascend/allocations.h"
@@ -224,26 +224,28 @@ TEST_F(AscendWorkspace, HoldsWhatIsPacked) {
     EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
 }
 
-TEST_F(AscendWorkspace, TooLittleIsAnErrorAndNotAnAllocation) {
+// A plan says the same whatever it is asked, and what it says is enough; what tasks had too little of they get elsewhere.
+TEST_F(AscendWorkspace, OnePlanAnswersAndRuns) {
     MsdaLayout layout;
     layout.value.order = {0, 3, 2, 1};
     const MsdaCase c = make_case({"", 1, 300, 2, 16, {{40, 30}}, 2, Locations::kWide});
     MsdaTensors tensors(c, layout);
     ASSERT_EQ(deformkit_set_num_threads(2), DEFORMKIT_OK);
-    const MsdaForwardCall call = check_msda_forward(tensors.value.dl(), tensors.shapes.dl(), tensors.starts.dl(),
-                                                    tensors.locations.dl(), tensors.weights.dl(), tensors.output.dl());
-    const WorkspaceSize enough = msda_forward_workspace(call);
-    WorkspaceSize little_for_the_call = enough, little_for_a_lane = enough;
-    little_for_the_call.call_bytes -= 1024;
-    little_for_a_lane.lane_bytes = 4096;
+    const std::unique_ptr<Plan> planned =
+        plan(check_msda_forward(tensors.value.dl(), tensors.shapes.dl(), tensors.starts.dl(), tensors.locations.dl(),
+                                tensors.weights.dl(), tensors.output.dl()));
+    const WorkspaceSize enough = planned->workspace();
+    EXPECT_EQ(enough.workers, 2);
+    EXPECT_EQ(planned->workspace().total(), enough.total());
+    WorkspaceSize little = enough;
+    little.worker_bytes = 4096;
     std::vector<uint8_t> memory(enough.total());
-    for (const WorkspaceSize &size : {little_for_the_call, little_for_a_lane}) {
+    for (const WorkspaceSize &size : {little, enough}) {
         const Workspace workspace(memory.data(), size);
-        EXPECT_THROW(msda_forward(call), std::exception);
-    }
-    {
-        const Workspace workspace(memory.data(), enough);
-        msda_forward(call);
+        planned->run();
+        EXPECT_EQ(workspace.used().call_bytes, enough.call_bytes);
+        EXPECT_LE(workspace.used().worker_bytes, enough.worker_bytes);
+        EXPECT_GT(workspace.used().worker_bytes, little.worker_bytes);
     }
     EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
 }
@@ -258,10 +260,17 @@ TEST_F(AscendWorkspace, Regions) {
         void *first = scratch_acquire(1000), *second = scratch_acquire(1000), *third = scratch_acquire(1000);
         ASSERT_NE(third, nullptr);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(third) % kScratchAlignment, 0u);
-        EXPECT_EQ(scratch_acquire(1), nullptr);
+        const auto room_for = [&](size_t bytes) {
+            void *block = scratch_acquire(bytes);
+            const bool inside = workspace_region()->holds(block);
+            scratch_release(block);
+            return inside;
+        };
+        EXPECT_FALSE(room_for(1));
         scratch_release(second);
-        EXPECT_EQ(scratch_acquire(1), nullptr) << "not before the one after it has left";
+        EXPECT_FALSE(room_for(1)) << "not before the one after it has left";
         scratch_release(third);
+        EXPECT_TRUE(room_for(1000));
         second = scratch_acquire(2 * 1000);
         EXPECT_NE(second, nullptr);
         scratch_release(first);
@@ -277,7 +286,7 @@ TEST_F(AscendWorkspace, Regions) {
     EXPECT_THROW(Workspace(memory.data(), size), std::logic_error);
 }
 
-TEST_F(AscendWorkspace, LanesHaveMemoryOfTheirOwn) {
+TEST_F(AscendWorkspace, WorkersHaveMemoryOfTheirOwn) {
     ASSERT_EQ(deformkit_set_num_threads(6), DEFORMKIT_OK);
     start_threads();
     const WorkspaceSize size = {0, workspace_block(1000), 6};
@@ -288,7 +297,7 @@ TEST_F(AscendWorkspace, LanesHaveMemoryOfTheirOwn) {
         EXPECT_EQ(num_threads(), 6);
         parallel_for(1000, [&](int i) {
             auto *block = static_cast<volatile unsigned char *>(scratch_acquire(1000));
-            if (block == nullptr || scratch_acquire(1) != nullptr) {
+            if (block == nullptr || !workspace_region()->holds(const_cast<unsigned char *>(block))) {
                 wrong++;
                 return;
             }
@@ -298,14 +307,13 @@ TEST_F(AscendWorkspace, LanesHaveMemoryOfTheirOwn) {
             for (int at = 0; at < 1000; at++) {
                 wrong += block[at] != static_cast<unsigned char>(i);
             }
-            // A loop within a task runs in the task's lane.
+            // A loop within a task runs on the same worker.
             int inner = 0;
             parallel_for(3, [&](int) { inner++; });
             wrong += inner != 3;
             scratch_release(const_cast<unsigned char *>(block));
             ran++;
         });
-        EXPECT_EQ(scratch_acquire(1), nullptr) << "the call itself has none";
     }
     EXPECT_EQ(ran, 1000);
     EXPECT_EQ(wrong, 0);

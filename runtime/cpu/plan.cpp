@@ -1,0 +1,74 @@
+#include "runtime/cpu/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "runtime/tensor/layout.h"
+
+namespace deformkit {
+
+Tensor TrialTensors::make(const Tensor &like, int dense) {
+    Tensor tensor = like;
+    int64_t elements = 1;
+    for (int axis = tensor.ndim - 1; axis >= 0; axis--) {
+        tensor.strides[axis] = axis >= tensor.ndim - dense ? elements : 0;
+        elements *= axis >= tensor.ndim - dense ? tensor.shape[axis] : 1;
+    }
+    // As much again behind, for vectors that end outside.
+    memory_.emplace_back(elements * tensor.element_bytes() + kScratchAlignment);
+    tensor.data = memory_.back().data();
+    return tensor;
+}
+
+Tensor TrialTensors::make(DLDataType dtype, std::initializer_list<int64_t> shape, int dense) {
+    Tensor like;
+    like.dtype = dtype;
+    like.ndim = static_cast<int>(shape.size());
+    std::copy(shape.begin(), shape.end(), like.shape.begin());
+    return make(like, dense);
+}
+
+LevelTable TrialTensors::make_levels(int64_t columns) {
+    LevelTable table;
+    table.columns = table.pitch = columns;
+    table.rows = reinterpret_cast<int32_t *>(make({kDLInt, 32, 1}, {3, columns}, 2).data);
+    std::fill_n(table.rows, 2 * columns, 1);
+    return table;
+}
+
+void Plan::run() {
+    memory_.open();
+    struct Close {
+        CallMemory &memory;
+        ~Close() { memory.close(); }
+    } close{memory_};
+    run_in_memory();
+}
+
+WorkspaceSize Plan::workspace() const {
+    static std::mutex mutex;
+    static std::map<std::vector<int64_t>, WorkspaceSize> known;
+    constexpr size_t kMostKnown = 256;
+
+    const std::vector<int64_t> key = trial_key();
+    if (key.empty()) {
+        return {};
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    auto entry = known.find(key);
+    if (entry == known.end()) {
+        TrialTensors tensors;
+        const WorkspaceSize tasks = measure_workspace([&] { try_tasks(tensors); });
+        if (known.size() == kMostKnown) {
+            known.clear();
+        }
+        entry = known.emplace(key, tasks).first;
+    }
+    WorkspaceSize size = entry->second;
+    size.call_bytes += workspace_block(memory_.bytes());
+    size.workers = threads_;
+    return size;
+}
+
+}  // namespace deformkit

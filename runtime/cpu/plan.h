@@ -1,0 +1,90 @@
+// One call on the CPU: which kernels run over which parts, and what memory that takes, decided once.
+//
+// A plan is made from shapes, strides, types, knobs and the number of threads, never from what tensors hold: so the same object
+// can say how large a workspace has to be, and run the call later. What is kept for the whole call has its room in memory_;
+// what a task takes, kernels' own memory included, is found out by trying one.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/interface/da.h"
+#include "runtime/interface/msda.h"
+#include "runtime/system/memory.h"
+#include "runtime/system/parallel.h"
+#include "runtime/system/workspace.h"
+#include "runtime/tensor/tensor.h"
+
+namespace deformkit {
+
+/// Tensors of zeros to try a task on. Small: all items but for those of the last `dense` axes are one and the same.
+class TrialTensors {
+public:
+    Tensor make(const Tensor &like, int dense);
+    Tensor make(DLDataType dtype, std::initializer_list<int64_t> shape, int dense);
+    /// All levels have one cell, of key 0.
+    LevelTable make_levels(int64_t columns);
+
+private:
+    std::vector<std::vector<unsigned char>> memory_;
+};
+
+class Plan {
+public:
+    Plan() = default;
+    Plan(const Plan &) = delete;
+    Plan &operator=(const Plan &) = delete;
+    virtual ~Plan() = default;
+
+    void run();
+    /// Enough for run(): in a Workspace of this size it allocates nothing.
+    WorkspaceSize workspace() const;
+
+protected:
+    /// The memory is there.
+    virtual void run_in_memory() = 0;
+    /// Once each kind of task, at its largest.
+    virtual void try_tasks(TrialTensors &tensors) const = 0;
+    /// All numbers that the memory of a task depends on; none: there is nothing to do.
+    virtual std::vector<int64_t> trial_key() const = 0;
+
+    CallMemory memory_;
+    int threads_ = num_threads();
+};
+
+// PLACEHOLDER until the tables of knobs are there.
+struct MsdaForwardKnobs {
+    int64_t task_samples = 4096, most_task_queries = 1024, block_queries = 64, head_major_reads = 16, packing_reads = 32,
+            packed_bytes = 64 << 20, ranges_per_thread = 4, streaming_bytes = 4 << 20;
+};
+struct MsdaBackwardKnobs {
+    int64_t block_queries = 128, least_block_queries = 16, least_blocks = 16, slab_writes = 2, find_cells_cost = 3,
+            add_vector_cost = 8, packing_reads = 32, packed_bytes = 64 << 20, streaming_bytes = 4 << 20;
+};
+struct DaForwardKnobs {
+    int64_t most_task_anchors = 256, few_anchors = 64, part_samples = 256, tiles_per_thread = 2, packed_bytes = 64 << 20;
+};
+struct DaBackwardKnobs {
+    int64_t task_bytes = 512 << 10, tasks_per_thread = 4, packed_bytes = 64 << 20, streaming_bytes = 4 << 20;
+};
+struct GkaForwardKnobs {
+    int64_t task_samples = 8192, tasks_per_thread = 4, head_major_reads = 16, packed_bytes = 64 << 20;
+};
+struct GkaBackwardKnobs {
+    int64_t task_samples = 8192, tasks_per_thread = 4, many_heads = 16, slab_bytes = 3 << 19, head_major_reads = 16,
+            packed_bytes = 64 << 20, streaming_bytes = 4 << 20;
+};
+template <typename Knobs>
+const Knobs &host_knobs(const struct Variant &) {
+    static const Knobs knobs;
+    return knobs;
+}
+
+std::unique_ptr<Plan> plan(const MsdaForwardCall &call);
+std::unique_ptr<Plan> plan(const MsdaBackwardCall &call);
+std::unique_ptr<Plan> plan(const GkaForwardCall &call);
+std::unique_ptr<Plan> plan(const GkaBackwardCall &call);
+std::unique_ptr<Plan> plan(const DaForwardCall &call);
+std::unique_ptr<Plan> plan(const DaBackwardCall &call);
+
+}  // namespace deformkit

@@ -1,0 +1,37 @@
+// Deformable aggregation: what a call is given, checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/cpu/levels.h"
+#include "runtime/tensor/tensor.h"
+
+namespace deformkit {
+
+struct DaInputs {
+    Tensor feature_maps;       // [B, K, G, D]: C = G * D channels
+    Tensor spatial_shape;      // [N, S, 2]
+    Tensor scale_start_index;  // [N, S]
+    Tensor sample_locations;   // [B, A, P, N, 2]
+    Tensor weights;            // [B, A, P, N, S, G]
+    int64_t B, K, G, D, A, P, N, S;
+    bool careful = false;  ///< some map has no cells, or some outside feature_maps
+
+    bool is_empty() const { return K == 0 || P == 0 || N == 0 || S == 0; }
+    /// Of map n * S + s.
+    Level level(int64_t map) const;
+};
+
+struct DaForwardCall {
+    DaInputs inputs;
+    Tensor output;  // [B, A, G, D]
+};
+
+struct DaBackwardCall {
+    DaInputs inputs;
+    Tensor grad_output;  // [B, A, G, D]
+    std::optional<Tensor> grad_feature_maps, grad_locations, grad_weights;
+};
+
+}  // namespace deformkit

@@ -1,0 +1,162 @@
+#include "runtime/interface/msda.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "runtime/cpu/plan.h"
+#include "runtime/interface/error.h"
+#include "runtime/interface/gradients.h"
+#include "runtime/tensor/layout.h"
+
+namespace deformkit {
+
+Level MsdaInputs::level(int64_t l) const {
+    return {read_index(spatial_shapes, l, 0), read_index(spatial_shapes, l, 1), read_index(level_start_index, l) - first_key};
+}
+
+MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                            const DLTensor *sampling_locations, const DLTensor *attention_weights, LocationUnit unit) {
+    MsdaInputs a;
+    a.value = view("value", value, {4});
+    a.spatial_shapes = view("spatial_shapes", spatial_shapes, {2});
+    a.level_start_index = view("level_start_index", level_start_index, {1});
+    a.sampling_locations = view("sampling_locations", sampling_locations, {6});
+    a.attention_weights = view("attention_weights", attention_weights, {5});
+    a.B = a.value.shape[0];
+    a.K = a.value.shape[1];
+    a.M = a.value.shape[2];
+    a.D = a.value.shape[3];
+    a.Q = a.sampling_locations.shape[1];
+    a.L = a.spatial_shapes.shape[0];
+    a.P = a.sampling_locations.shape[4];
+
+    require_storage_dtype(a.value);
+    require_index_dtype(a.spatial_shapes);
+    require_index_dtype(a.level_start_index);
+    if (unit == LocationUnit::kMap) {
+        require_same_dtype(a.sampling_locations, a.value);
+    } else {
+        require_number_dtype(a.sampling_locations);
+    }
+    require_same_dtype(a.attention_weights, a.value);
+    require_extent(a.spatial_shapes, 1, 2, "height and width");
+    require_extent(a.level_start_index, 0, a.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.sampling_locations, 0, a.B, "B = value.shape[0]");
+    require_extent(a.sampling_locations, 2, a.M, "M = value.shape[2]");
+    require_extent(a.sampling_locations, 3, a.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.sampling_locations, 5, 2, "x and y");
+    require_extent(a.attention_weights, 0, a.B, "B = value.shape[0]");
+    require_extent(a.attention_weights, 1, a.Q, "Q = sampling_locations.shape[1]");
+    require_extent(a.attention_weights, 2, a.M, "M = value.shape[2]");
+    require_extent(a.attention_weights, 3, a.L, "L = spatial_shapes.shape[0]");
+    require_extent(a.attention_weights, 4, a.P, "P = sampling_locations.shape[4]");
+    return a;
+}
+
+Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) {
+    Tensor rows = view(name, tensor, {3, 4});
+    require_same_dtype(rows, a.value);
+    require_extent(rows, 0, a.B, "B = value.shape[0]");
+    require_extent(rows, 1, a.Q, "Q = sampling_locations.shape[1]");
+    if (rows.ndim == 3) {
+        require_extent(rows, 2, a.M * a.D, "M * D of value");
+        return rows.split_axis(2, a.D);
+    }
+    require_extent(rows, 2, a.M, "M = value.shape[2]");
+    require_extent(rows, 3, a.D, "D = value.shape[3]");
+    return rows;
+}
+
+MsdaForwardCall check_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                   const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                                   const DLTensor *output) {
+    MsdaForwardCall call;
+    call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
+    call.output = view_rows("output", output, call.inputs);
+    const MsdaInputs &a = call.inputs;
+    require_no_overlap(call.output,
+                       {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
+    return call;
+}
+
+MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                     const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                                     const DLTensor *grad_output, const DLTensor *grad_value,
+                                     const DLTensor *grad_sampling_locations, const DLTensor *grad_attention_weights) {
+    MsdaBackwardCall call;
+    call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
+    const MsdaInputs &a = call.inputs;
+    call.grad_output = view_rows("grad_output", grad_output, a);
+    call.grad_value = view_gradient("grad_value", grad_value, a.value);
+    call.grad_locations = view_gradient("grad_sampling_locations", grad_sampling_locations, a.sampling_locations);
+    call.grad_weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);
+    require_no_overlap(
+        {&call.grad_value, &call.grad_locations, &call.grad_weights},
+        {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights, &call.grad_output});
+    return call;
+}
+
+void drop_unused_keys(MsdaInputs &a, std::optional<Tensor> *gradient) {
+    if (a.K < 2 || a.is_empty() || std::abs(a.value.strides[1]) < INT32_MAX / (a.K - 1)) {
+        return;
+    }
+    int64_t begin = a.K, end = 0;
+    for (int64_t l = 0; l < a.L; l++) {
+        const Level level = a.level(l);
+        if (!level.fits(a.K)) {
+            return;
+        }
+        if (!level.empty()) {
+            begin = std::min(begin, level.first_key);
+            end = std::max(end, level.first_key + level.height * level.width);
+        }
+    }
+    if (begin >= end) {
+        return;
+    }
+    if (gradient != nullptr && *gradient) {
+        Tensor &all = **gradient;
+        fill_zero(slice(all, 1, 0, begin));
+        fill_zero(slice(all, 1, end, a.K - end));
+        all = slice(all, 1, begin, end - begin);
+    }
+    a.value = slice(a.value, 1, begin, end - begin);
+    a.K = end - begin;
+    a.first_key = begin;
+}
+
+int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others, int64_t bytes) {
+    const auto fits = [](const Tensor &tensor) { return tensor.shape[0] <= 1 || std::abs(tensor.strides[0]) <= INT32_MAX; };
+    const bool all_fit = fits(a.value) && fits(a.sampling_locations) && fits(a.attention_weights) &&
+                         std::all_of(others.begin(), others.end(), [&](const Tensor *tensor) { return fits(*tensor); });
+    const int64_t batch_bytes = std::max<int64_t>(1, a.K * a.M * a.D * a.value.element_bytes());
+    return all_fit ? std::clamp<int64_t>(bytes / batch_bytes, 1, std::max<int64_t>(a.B, 1)) : 1;
+}
+
+}  // namespace deformkit
+
+deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes,
+                                        const DLTensor *level_start_index, const DLTensor *sampling_locations,
+                                        const DLTensor *attention_weights, DLTensor *output) {
+    using namespace deformkit;
+    return guarded([&] {
+        MsdaForwardCall call =
+            check_msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output);
+        drop_unused_keys(call.inputs);
+        plan(call)->run();
+    });
+}
+
+deformkit_status deformkit_msda_backward(const DLTensor *value, const DLTensor *spatial_shapes,
+                                         const DLTensor *level_start_index, const DLTensor *sampling_locations,
+                                         const DLTensor *attention_weights, const DLTensor *grad_output, DLTensor *grad_value,
+                                         DLTensor *grad_sampling_locations, DLTensor *grad_attention_weights) {
+    using namespace deformkit;
+    return guarded([&] {
+        MsdaBackwardCall call =
+            check_msda_backward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, grad_output,
+                                grad_value, grad_sampling_locations, grad_attention_weights);
+        drop_unused_keys(call.inputs, &call.grad_value);
+        plan(call)->run();
+    });
+}
