@@ -1,8 +1,12 @@
 """Deformable aggregation: what it is compared with, and how closely results must agree."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import Any, Callable
+
+import numpy as np
 import peers
+from native import Outputs, Problem
 
 try:
     import torch
@@ -14,11 +18,12 @@ except ImportError:
 PEERS = {"grid_sample": "PyTorch's grid_sample version"}
 
 
-def grid_sample_da(feature_maps, shapes, starts, locations, weights):
-    """The formulation that model code falls back to without a compiled kernel: one grid_sample per scale, cameras in the batch, then
-    weights and sums. Locations outside (0, 1) get weights of zero.
+def grid_sample_da(feature_maps: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
+    """The formulation that model code falls back to without a compiled kernel: one grid_sample per scale, cameras in the batch,
+    then weights and sums. Locations outside (0, 1) get weights of zero.
 
-    `shapes` and `starts` hold Python integers, so that nothing is read back from tensors; all cameras have maps of the same sizes.
+    `shapes` and `starts` hold Python integers, so that nothing is read back from tensors; all cameras have maps of the same
+    sizes.
     """
     batch, anchors, points, cameras, _ = locations.shape
     scales, groups, channels = len(shapes[0]), weights.shape[-1], feature_maps.shape[2]
@@ -35,13 +40,15 @@ def grid_sample_da(feature_maps, shapes, starts, locations, weights):
     return torch.einsum("bngdaps,bapnsg->bagd", sampled, visible).reshape(batch, anchors, channels)
 
 
-def _peer_calls(problem, notice, make_call, copies):
+def _peer_calls(
+    problem: Problem, notice: Callable[[str], None], make_call: Callable[..., Any], copies: float
+) -> dict[str, Callable[[], Outputs]]:
     """`copies`: of the sampled channels, that the grid_sample version holds at a time."""
     if torch is None:
         return {}
     shapes, starts = problem["spatial_shape"].tolist(), problem["scale_start_index"].tolist()
 
-    def grid_sample(feature_maps, _shapes, _starts, locations, weights):
+    def grid_sample(feature_maps: Any, _shapes: Any, _starts: Any, locations: Any, weights: Any) -> Any:
         return grid_sample_da(feature_maps, shapes, starts, locations, weights)
 
     if not peers.fits_memory("grid_sample", problem, copies * problem["feature_maps"].shape[-1], notice):
@@ -49,9 +56,9 @@ def _peer_calls(problem, notice, make_call, copies):
     return {"grid_sample": make_call(grid_sample, problem)}
 
 
-def _visible(problem):
+def _visible(problem: Problem) -> tuple[float, int]:
     """Sum of the weights of an anchor's samples that take part, at most over anchors and groups, and how many there are."""
-    inside = ((problem["sample_locations"] > 0) & (problem["sample_locations"] < 1)).all(-1)
+    inside = np.all((problem["sample_locations"] > 0) & (problem["sample_locations"] < 1), axis=-1)
     weights = np.abs(problem["weights"]) * inside[..., None, None]
     return float(weights.sum(axis=(2, 3, 4)).max()), int(inside.sum(axis=(2, 3)).max()) * problem["weights"].shape[4]
 
@@ -60,11 +67,11 @@ class Forward:
     peers = PEERS
 
     @staticmethod
-    def peer_calls(problem, notice):
+    def peer_calls(problem: Problem, notice: Callable[[str], None]) -> dict[str, Callable[[], Outputs]]:
         return _peer_calls(problem, notice, peers.forward_call, copies=3)
 
     @staticmethod
-    def tolerances(problem):
+    def tolerances(problem: Problem) -> dict[str, float]:
         """What rounding in float32 may do to each output."""
         sums, terms = _visible(problem)
         rounding = peers.rounding_of_samples(problem["spatial_shape"], terms)
@@ -75,18 +82,18 @@ class Backward:
     peers = PEERS
 
     @staticmethod
-    def peer_calls(problem, notice):
+    def peer_calls(problem: Problem, notice: Callable[[str], None]) -> dict[str, Callable[[], Outputs]]:
         return _peer_calls(problem, notice, peers.backward_call, copies=5)
 
     @staticmethod
-    def tolerances(problem):
+    def tolerances(problem: Problem) -> dict[str, float]:
         maps, weights = problem["feature_maps"], problem["weights"]
         channels = maps.shape[2]
         rows = problem["grad_output"].reshape(-1, channels)
         largest = float(np.abs(maps).max()) * float(np.abs(rows).sum(axis=1).max())
         dots = peers.rounding_of_samples(problem["spatial_shape"], channels) * largest
         # A cell's sum: bounded by what all samples of a batch item and camera bring to one cell of the smallest map.
-        inside = ((problem["sample_locations"] > 0) & (problem["sample_locations"] < 1)).all(-1)
+        inside = np.all((problem["sample_locations"] > 0) & (problem["sample_locations"] < 1), axis=-1)
         smallest = max(1, int(problem["spatial_shape"].prod(-1).min()))
         on_a_cell = 16 + 8 * float(inside.sum(axis=(1, 2)).max()) / smallest
         rounding = peers.rounding_of_samples(problem["spatial_shape"], 4 * on_a_cell**0.5)

@@ -1,8 +1,12 @@
 """Geometric kernel attention: what it is compared with, and how closely results must agree."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import Any, Callable
+
+import numpy as np
 import peers
+from native import Outputs, Problem
 
 try:
     import torch
@@ -13,7 +17,7 @@ except ImportError:
 PEERS = {"gather": "PyTorch's gather version"}
 
 
-def gather_gka(value, shapes, starts, locations, weights):
+def gather_gka(value: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
     """Keys from truncated and clamped locations, one gather of all samples' cells, then weights and a sum."""
     batch, _, heads, channels = value.shape
     _, queries, _, levels, points, _ = locations.shape
@@ -28,7 +32,9 @@ def gather_gka(value, shapes, starts, locations, weights):
     return output.transpose(1, 2).reshape(batch, queries, heads * channels)
 
 
-def _peer_calls(problem, notice, make_call, copies):
+def _peer_calls(
+    problem: Problem, notice: Callable[[str], None], make_call: Callable[..., Any], copies: float
+) -> dict[str, Callable[[], Outputs]]:
     """`copies`: of the sampled channels, that the gather version holds at a time."""
     if torch is None or not peers.fits_memory("gather", problem, copies * problem["value"].shape[-1], notice):
         return {}
@@ -39,11 +45,11 @@ class Forward:
     peers = PEERS
 
     @staticmethod
-    def peer_calls(problem, notice):
+    def peer_calls(problem: Problem, notice: Callable[[str], None]) -> dict[str, Callable[[], Outputs]]:
         return _peer_calls(problem, notice, peers.forward_call, copies=3)
 
     @staticmethod
-    def tolerances(problem):
+    def tolerances(problem: Problem) -> dict[str, float]:
         """What rounding in float32 may do to each output."""
         weights = problem["attention_weights"]
         terms = weights.shape[-2] * weights.shape[-1]
@@ -55,11 +61,11 @@ class Backward:
     peers = PEERS
 
     @staticmethod
-    def peer_calls(problem, notice):
+    def peer_calls(problem: Problem, notice: Callable[[str], None]) -> dict[str, Callable[[], Outputs]]:
         return _peer_calls(problem, notice, peers.backward_call, copies=4)
 
     @staticmethod
-    def tolerances(problem):
+    def tolerances(problem: Problem) -> dict[str, float]:
         value, weights = problem["value"], problem["attention_weights"]
         rows = problem["grad_output"].reshape(-1, value.shape[-1])
         epsilon, largest = float(np.finfo(np.float32).eps), float(np.abs(rows).max())
@@ -68,5 +74,8 @@ class Backward:
         per_cell = 16 + 16 * weights.shape[1] * weights.shape[-1] / cells
         return {
             "grad_value": epsilon * (2 + 4 * per_cell**0.5) * per_cell * float(np.abs(weights).max()) * largest,
-            "grad_attention_weights": epsilon * (value.shape[-1] + 2) * float(np.abs(value).max()) * float(np.abs(rows).sum(1).max()),
+            "grad_attention_weights": epsilon
+            * (value.shape[-1] + 2)
+            * float(np.abs(value).max())
+            * float(np.abs(rows).sum(1).max()),
         }

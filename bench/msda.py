@@ -1,8 +1,12 @@
 """MSDA: what it is compared with, and how closely results must agree."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import Any, Callable
+
+import numpy as np
 import peers
+from native import Outputs, Problem
 
 try:
     import torch
@@ -23,7 +27,7 @@ PEERS = {
 HAND = {"hand_avx512": "hand-written AVX-512"}
 
 
-def grid_sample_msda(value, levels, sampling_locations, attention_weights):
+def grid_sample_msda(value: Any, levels: Any, sampling_locations: Any, attention_weights: Any) -> Any:
     """The formulation that model code falls back to without a compiled kernel: one grid_sample per level, heads in the batch.
 
     `levels` holds Python integers, so that nothing is read back from tensors.
@@ -44,14 +48,16 @@ def grid_sample_msda(value, levels, sampling_locations, attention_weights):
     return output.view(batch, heads * channels, queries).transpose(1, 2).contiguous()
 
 
-def _peer_calls(problem, notice, make_call, copies):
+def _peer_calls(
+    problem: Problem, notice: Callable[[str], None], make_call: Callable[..., Any], copies: float
+) -> dict[str, Callable[[], Outputs]]:
     """`copies`: of the sampled channels of all levels, that the grid_sample version holds at a time."""
     if torch is None:
         return {}
     levels = problem["spatial_shapes"].tolist()
     found = {}
 
-    def grid_sample(value, _shapes, _starts, locations, weights):
+    def grid_sample(value: Any, _shapes: Any, _starts: Any, locations: Any, weights: Any) -> Any:
         return grid_sample_msda(value, levels, locations, weights)
 
     if peers.fits_memory("grid_sample", problem, copies * problem["value"].shape[-1], notice):
@@ -65,12 +71,12 @@ class Forward:
     peers = {**PEERS, **HAND}
 
     @staticmethod
-    def peer_calls(problem, notice):
+    def peer_calls(problem: Problem, notice: Callable[[str], None]) -> dict[str, Callable[[], Outputs]]:
         # Sampled, stacked and weighted; a part of them is freed in between.
         return _peer_calls(problem, notice, peers.forward_call, copies=3.5)
 
     @staticmethod
-    def tolerances(problem):
+    def tolerances(problem: Problem) -> dict[str, Any]:
         """What rounding in float32 may do to each output: a number, or an array that goes with it."""
         weights = problem["attention_weights"]
         terms = weights.shape[-2] * weights.shape[-1]
@@ -83,12 +89,12 @@ class Backward:
     peers = PEERS
 
     @staticmethod
-    def peer_calls(problem, notice):
+    def peer_calls(problem: Problem, notice: Callable[[str], None]) -> dict[str, Callable[[], Outputs]]:
         # The graph holds the stacked samples; backward adds the gradients of the weighted, of the stacked and of their pieces.
         return _peer_calls(problem, notice, peers.backward_call, copies=5)
 
     @staticmethod
-    def tolerances(problem):
+    def tolerances(problem: Problem) -> dict[str, Any]:
         value, weights = problem["value"], problem["attention_weights"]
         shapes = problem["spatial_shapes"]
         channels = value.shape[-1]
@@ -112,13 +118,11 @@ class Backward:
         }
 
 
-def _most_on_a_cell(problem, level, height, width):
+def _most_on_a_cell(problem: Problem, level: int, height: int, width: int) -> tuple[float, int]:
     """Bounds on the weights that a cell of this level gathers, and on their number."""
     locations = problem["sampling_locations"][:, :, :, level]
     weights = np.abs(problem["attention_weights"][:, :, :, level])
-    columns, rows = (
-        np.floor(locations[..., i] * extent - 0.5).astype(np.int64) for i, extent in enumerate((width, height))
-    )
+    columns, rows = (np.floor(locations[..., i] * extent - 0.5).astype(np.int64) for i, extent in enumerate((width, height)))
     inside = (columns >= -1) & (columns < width) & (rows >= -1) & (rows < height)
     batch, _, heads, _ = weights.shape
     slabs = np.arange(batch)[:, None, None, None] * heads + np.arange(heads)[:, None]

@@ -3,14 +3,20 @@
 Nothing here knows of an operator: what a pass is called with is in the tables (operators.h).
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Callable
 
 import numpy as np
 
 ALIGNMENT = 64
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Outputs = dict[str, Array]
 
 
 class _DLTensor(ctypes.Structure):
@@ -41,7 +47,7 @@ class StorageType:
     dlpack_code: int
     epsilon: float  # from 1 to the next number
 
-    def decode(self, array):
+    def decode(self, array: Array) -> Array:
         """In float32, or in float64 for float64."""
         if self.dlpack_code == _BFLOAT:
             return (array.astype(np.uint32) << 16).view(np.float32)
@@ -59,7 +65,7 @@ STORAGE_TYPES = {
 }
 
 
-def _dl_tensor(array, dlpack_code):
+def _dl_tensor(array: Array, dlpack_code: int) -> _DLTensor:
     """A dense view; the array and the shape must outlive it, so it holds both."""
     assert array.flags.c_contiguous
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
@@ -76,7 +82,7 @@ def _dl_tensor(array, dlpack_code):
     return tensor
 
 
-def aligned_empty(shape, dtype):
+def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """An uninitialised array that starts on a cache line, as PyTorch's own do; NumPy promises 16 bytes only."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
@@ -89,7 +95,7 @@ def aligned_empty(shape, dtype):
 class Argument:
     name: str
     kind: str  # "input", "index" or "output"
-    shape: tuple
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class Workload:
     name: str
     samples: int
     hand_written: bool
-    arguments: tuple
+    arguments: tuple[Argument, ...]
 
 
 @dataclass(frozen=True)
@@ -115,11 +121,11 @@ class Pass:
     name: str  # such as "msda_forward"
     title: str
     function: str
-    variants: tuple
-    workloads: tuple
+    variants: tuple[Variant, ...]
+    workloads: tuple[Workload, ...]
 
 
-def _pass_of(index, row):
+def _pass_of(index: int, row: dict[str, Any]) -> Pass:
     workloads = []
     for i, w in enumerate(row["workloads"]):
         arguments = tuple(Argument(**{**a, "shape": tuple(a["shape"])}) for a in w["arguments"])
@@ -137,18 +143,18 @@ def _pass_of(index, row):
 class Problem:
     """The tensors of a workload in a storage type: arrays by the arguments' names, the same memory for all competitors."""
 
-    def __init__(self, bench_library, pass_, workload, storage_type="f32"):
+    def __init__(self, bench_library: BenchLibrary, pass_: Pass, workload: Workload, storage_type: str = "f32") -> None:
         self._allocate(pass_, workload, STORAGE_TYPES[storage_type])
         bench_library.fill(self)
 
-    def _allocate(self, pass_, workload, storage_type):
+    def _allocate(self, pass_: Pass, workload: Workload, storage_type: StorageType) -> None:
         self.pass_, self.workload, self.type = pass_, workload, storage_type
         self.arrays = {
             a.name: aligned_empty(a.shape, np.int64 if a.kind == "index" else self.type.dtype) for a in workload.arguments
         }
         self.forget_outputs()
 
-    def in_float32(self):
+    def in_float32(self) -> Problem:
         """A copy: what the inputs are after rounding to this type."""
         copy = object.__new__(Problem)
         copy._allocate(self.pass_, self.workload, STORAGE_TYPES["f32"])
@@ -158,86 +164,85 @@ class Problem:
             np.copyto(copy[name], self[name])
         return copy
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
 
-    def _names(self, *kinds):
+    def _names(self, *kinds: str) -> list[str]:
         return [a.name for a in self.workload.arguments if a.kind in kinds]
 
     @property
-    def inputs(self):
+    def inputs(self) -> list[Array]:
         return [self.arrays[name] for name in self._names("input", "index")]
 
     @property
-    def outputs(self):
+    def outputs(self) -> Outputs:
         return {name: self.arrays[name] for name in self._names("output")}
 
     @property
-    def pointers(self):
+    def pointers(self) -> list[int]:
         return [array.ctypes.data for array in self.arrays.values()]
 
     @property
-    def dl_tensors(self):
+    def dl_tensors(self) -> list[_DLTensor]:
         kinds = {a.name: a.kind for a in self.workload.arguments}
         return [
-            _dl_tensor(array, _INT if kinds[name] == "index" else self.type.dlpack_code)
-            for name, array in self.arrays.items()
+            _dl_tensor(array, _INT if kinds[name] == "index" else self.type.dlpack_code) for name, array in self.arrays.items()
         ]
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         """Of all arguments, each once."""
         return sum(array.nbytes for array in self.arrays.values())
 
-    def forget_outputs(self):
+    def forget_outputs(self) -> None:
         """NaN in every type: what a competitor leaves unwritten shows."""
         for array in self.outputs.values():
             array.view(np.uint8).fill(0xFF)
 
 
 class Deformkit:
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
         for name in ("last_error", "version", "last_variant"):
             getattr(self._library, f"deformkit_{name}").restype = ctypes.c_char_p
         self._library.deformkit_set_target.argtypes = [ctypes.c_char_p]
 
-    def version(self):
+    def version(self) -> str:
         return self._library.deformkit_version().decode()
 
-    def last_error(self):
+    def last_error(self) -> str:
         return self._library.deformkit_last_error().decode()
 
-    def last_variant(self):
+    def last_variant(self) -> str:
         return self._library.deformkit_last_variant().decode()
 
-    def set_target(self, target):
+    def set_target(self, target: str | None) -> None:
         """None: the library chooses."""
         self._check(self._library.deformkit_set_target(target.encode() if target else None))
 
-    def set_num_threads(self, count):
+    def set_num_threads(self, count: int) -> None:
         self._check(self._library.deformkit_set_num_threads(count))
 
-    def call(self, problem):
+    def call(self, problem: Problem) -> Callable[[], Outputs]:
         """The call with everything but the C function's own work done beforehand; raises RuntimeError."""
         function = getattr(self._library, problem.pass_.function)
         tensors = problem.dl_tensors
         references = [ctypes.byref(tensor) for tensor in tensors]
 
-        def call(keep_alive=tensors):
+        def call(keep_alive: Any = tensors) -> Outputs:
             if function(*references):
                 raise RuntimeError(self.last_error())
             return problem.outputs
 
         return call
 
-    def _check(self, status):
+    def _check(self, status: int) -> None:
         if status:
             raise RuntimeError(self.last_error())
 
 
 class BenchLibrary:
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
         self._library.deformkit_bench_tables.restype = ctypes.c_char_p
         self._library.deformkit_bench_fill.restype = None
@@ -245,27 +250,27 @@ class BenchLibrary:
         self.passes = [_pass_of(i, row) for i, row in enumerate(json.loads(self._library.deformkit_bench_tables()))]
 
     @staticmethod
-    def _place(problem):
+    def _place(problem: Problem) -> Any:
         """The arguments that say which workload, and where its arrays are."""
         pointers = problem.pointers
         return problem.pass_.index, problem.workload.index, (ctypes.c_void_p * len(pointers))(*pointers)
 
-    def fill(self, problem):
+    def fill(self, problem: Problem) -> None:
         pass_, workload, pointers = self._place(problem)
         self._library.deformkit_bench_fill(pass_, workload, problem.type.name.encode(), pointers)
 
-    def hand(self, problem, threads):
+    def hand(self, problem: Problem, threads: int) -> Callable[[], Outputs]:
         function = self._library.deformkit_bench_hand
         place = self._place(problem)
 
-        def call():
+        def call() -> Outputs:
             function(*place, threads)
             return problem.outputs
 
         return call
 
 
-def load(build_dir):
+def load(build_dir: Path) -> tuple[Deformkit, BenchLibrary]:
     build_dir = Path(build_dir)
     paths = build_dir / "libdeformkit.so", build_dir / "libdeformkit_bench.so"
     for path in paths:

@@ -1,14 +1,18 @@
 """The plots that run_bench.py writes: times faster than the first peer, or samples per second without peers."""
 
+from __future__ import annotations
+
 import math
+from pathlib import Path
+from typing import Any, Callable
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import NullLocator
-
 import report
+from matplotlib.ticker import NullLocator
+from report import Row
 
 INK, MUTED = "#1f2430", "#6b7280"
 OURS = ["#0b5fa5", "#4f9bd9", "#a8d0f0"]  # best variant first
@@ -16,7 +20,7 @@ PEERS = ["#9aa0aa", "#f2a33a"]
 BAR = 0.8
 
 
-def _series(of_pass, rows, peers):
+def _series(of_pass: Row, rows: list[Row], peers: dict[str, str]) -> list[Any]:
     """(competitor, label, colour), in the order of the bars; only what some row has."""
     found = [(name, f"deformkit {report.target_of(name)}") for name in of_pass["variants"]], list(peers.items())
     series = []
@@ -26,17 +30,18 @@ def _series(of_pass, rows, peers):
     return series
 
 
-def _nice_ticks(low, high):
+def _nice_ticks(low: float, high: float) -> list[float]:
     ticks = [m * 10.0**e for e in range(-4, 7) for m in (1, 2, 5)]
     return [t for t in ticks if low <= t <= high]
 
 
-def _panel(axes, rows, series, value_of, number):
+def _panel(
+    axes: Any, rows: list[Row], series: list[Any], value_of: Callable[[Row, str], float | None], number: Callable[[float], str]
+) -> None:
     for y, row in enumerate(rows):
-        present = [(name, colour) for name, _, colour in series if value_of(row, name) is not None]
+        present = [(name, v, colour) for name, _, colour in series if (v := value_of(row, name)) is not None]
         height = BAR / len(series)
-        for i, (name, colour) in enumerate(present):
-            value = value_of(row, name)
+        for i, (name, value, colour) in enumerate(present):
             centre = y + (i - (len(present) - 1) / 2) * height
             axes.barh(centre, value, height * 0.9, color=colour, left=0, zorder=2)
             bold = name == row["chosen"]
@@ -59,7 +64,7 @@ def _panel(axes, rows, series, value_of, number):
     axes.grid(axis="x", color="#e5e7eb", linewidth=0.8, zorder=0)
 
 
-def write(result, of_pass, path):
+def write(result: Row, of_pass: Row, path: Path) -> Path:
     baseline, *others = of_pass["peers"]
     compared = [row for row in of_pass["rows"] if row["compared"]]
     rows = [row for row in compared if baseline in row["milliseconds"]]
@@ -70,19 +75,19 @@ def write(result, of_pass, path):
     if relative:
         headline = f"{of_pass['title']}, float32: times faster than {of_pass['peers'][baseline]}"
 
-        def value_of(row, name):
+        def value_of(row: Row, name: str) -> float | None:
             time = row["milliseconds"].get(name)
             return None if time is None else row["milliseconds"][baseline] / time
 
-        def number(value):
+        def number(value: float) -> str:
             return f"{value:.1f}" if value < 10 else f"{value:.0f}"
     else:
         headline = f"{of_pass['title']}, float32: million samples per second"
 
-        def value_of(row, name):
+        def value_of(row: Row, name: str) -> float | None:
             return report.megasamples_per_second(row, name) if name in row["milliseconds"] else None
 
-        def number(value):
+        def number(value: float) -> str:
             return f"{value:.0f}"
 
     values = [v for row in rows for name, _, _ in series if (v := value_of(row, name)) is not None]
@@ -92,9 +97,7 @@ def write(result, of_pass, path):
 
     workloads = len({row["workload"] for row in rows})
     tall = 1.6 + workloads * (0.16 * len(series) + 0.16)
-    figure, panels = plt.subplots(
-        1, len(threads_list), figsize=(1.6 + 4.9 * len(threads_list), tall), sharey=True, squeeze=False
-    )
+    figure, panels = plt.subplots(1, len(threads_list), figsize=(1.6 + 4.9 * len(threads_list), tall), sharey=True, squeeze=False)
     for axes, threads in zip(panels[0], threads_list):
         _panel(axes, [row for row in rows if row["threads"] == threads], series, value_of, number)
         axes.set_xscale("log")

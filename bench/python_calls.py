@@ -4,15 +4,18 @@
 Run by run_bench.py in a process of its own, where the package is; or by hand, with PYTHONPATH=build/release/python.
 """
 
+from __future__ import annotations
+
 import json
 import time
+from typing import Any, Callable
 
 import numpy as np
 
 import deformkit
 
 
-def best(call, calls=50, rounds=2000):
+def best(call: Callable[..., Any], calls: int = 50, rounds: int = 2000) -> float:
     """The best average of a round: what a call takes when nothing gets in its way."""
     found = float("inf")
     for _ in range(rounds):
@@ -23,7 +26,7 @@ def best(call, calls=50, rounds=2000):
     return found * 1e6
 
 
-def measure():
+def measure() -> dict[str, float]:
     inputs = [
         np.ones((1, 6, 1, 8), np.float32),
         np.array([[2, 3]]),

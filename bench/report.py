@@ -1,42 +1,48 @@
 """The tables that run_bench.py prints, and the ratios in them."""
 
+from __future__ import annotations
+
+from typing import Any
+
+Row = dict[str, Any]  # of bench.json
+
 # Of a core, on average while a row was measured; above it the row is marked. A best-of time survives some noise, but threads
 # that wait for each other (OpenMP's spin) can be slowed down a hundredfold by one busy neighbour: such ratios say nothing.
 BUSY = 0.1
 
 
-def busy(row):
+def busy(row: Row) -> bool:
     return row["cores_taken_by_others"] is not None and row["cores_taken_by_others"] > BUSY
 
 
-def target_of(variant):
+def target_of(variant: str) -> str:
     return variant.rsplit("_", 1)[1]
 
 
-def ratios(row):
+def ratios(row: Row) -> dict[str, float]:
     """competitor -> how many times its time deformkit's chosen variant is faster: their time / ours."""
     times = row["milliseconds"]
     ours = times[row["chosen"]]
     return {name: time / ours for name, time in times.items() if name != row["chosen"]}
 
 
-def gigabytes_per_second(row, name):
+def gigabytes_per_second(row: Row, name: str) -> float:
     return row["bytes"] / row["milliseconds"][name] * 1e-6
 
 
-def megasamples_per_second(row, name):
+def megasamples_per_second(row: Row, name: str) -> float:
     return row["samples"] / row["milliseconds"][name] * 1e-3
 
 
-def _milliseconds(value):
+def _milliseconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}" if value < 100 else f"{value:.0f}"
 
 
-def _ratio(value):
+def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}x" if value < 10 else f"{value:.1f}x"
 
 
-def _layout(header, lines):
+def _layout(header: list[str], lines: list[list[str]]) -> list[str]:
     """Text columns: the first left-aligned, the others right-aligned."""
     widths = [max(len(cells[i]) for cells in [header, *lines]) for i in range(len(header))]
     text = []
@@ -46,13 +52,13 @@ def _layout(header, lines):
     return text
 
 
-def _google_benchmark_rows(result):
+def _google_benchmark_rows(result: Row) -> dict[str, Row]:
     """run name -> best row of operator_bench, errors left out."""
     rows = result.get("google_benchmark", {}).get("benchmarks", [])
     return {row["run_name"]: row for row in rows if not row.get("error_occurred")}
 
 
-def _calls(result, of_pass):
+def _calls(result: Row, of_pass: Row) -> list[str]:
     """What operator_bench says about this pass."""
     text = []
     found = _google_benchmark_rows(result)
@@ -71,11 +77,11 @@ def _calls(result, of_pass):
     return text + [""] if text else []
 
 
-def _marked(row):
+def _marked(row: Row) -> str:
     return row["workload"] + (" *" if busy(row) else "")
 
 
-def _types_table(of_pass):
+def _types_table(of_pass: Row) -> list[str]:
     """The library's choice for each storage type, and float32's time divided by its own, taken in turns."""
     rows = [row for row in of_pass["rows"] if len(row["types"]) > 1]
     types = list(dict.fromkeys(t for row in rows for t in row["types"] if t != "f32"))
@@ -95,12 +101,12 @@ def _types_table(of_pass):
     return [f"{of_pass['title']}, storage types (vs f32: float32's time / the type's)", "", *_layout(header, lines), ""]
 
 
-def _comparison(of_pass):
+def _comparison(of_pass: Row) -> list[str]:
     rows = [row for row in of_pass["rows"] if row["compared"]]
     if not rows:
         return []
 
-    def there(name):
+    def there(name: str) -> bool:
         return any(name in row["milliseconds"] for row in rows)
 
     peers = [name for name in of_pass["peers"] if there(name)]
@@ -136,14 +142,14 @@ def _comparison(of_pass):
     return [title, "", *_layout(header, lines), "", *slower, *([""] if slower else [])]
 
 
-def machine_line(result):
+def machine_line(result: Row) -> str:
     machine, versions = result["machine"], result["versions"]
     return ", ".join(
         [machine["cpu"], f"{machine['cores']} cores", *(f"{n} {v}" for n, v in versions.items()), result["date"][:10]]
     )
 
 
-def text(result):
+def text(result: Row) -> str:
     lines = [machine_line(result), ""]
     for of_pass in result["passes"]:
         lines += _comparison(of_pass) + _types_table(of_pass) + _calls(result, of_pass)

@@ -6,8 +6,11 @@ All competitors read the same numbers and take turns within each round; the best
 timed only after its result has been found to agree with the others'. See README.md in this folder.
 """
 
+from __future__ import annotations
+
 import argparse
 import datetime
+import functools
 import gc
 import json
 import os
@@ -17,17 +20,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable
-
-import numpy as np
+from typing import Any, Callable
 
 import native
+import numpy as np
 import peers
 import report
-from operators import DESCRIPTIONS
 from idleness import Idleness
+from operators import DESCRIPTIONS
+from report import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -39,10 +43,10 @@ SETTLE_SECONDS = 0.01
 PATIENCE_SECONDS = 3.0
 
 
-class Notices(list):
+class Notices(list[str]):
     """What is left out, said at once and kept for the results."""
 
-    def __call__(self, text):
+    def __call__(self, text: str) -> None:
         if text not in self:
             self.append(text)
             print(f"note: {text}", file=sys.stderr, flush=True)
@@ -51,21 +55,21 @@ class Notices(list):
 @dataclass
 class Competitor:
     name: str
-    call: Callable[[], dict]  # the outputs by name
+    call: Callable[[], native.Outputs]  # the outputs by name
     prepare: Callable[[], None] = lambda: None
-    round_seconds: list = field(default_factory=list)
+    round_seconds: list[float] = field(default_factory=list)
     total_seconds: float = 0.0
 
     @property
-    def best(self):
+    def best(self) -> float:
         return min(self.round_seconds)
 
     @property
-    def has_had_its_turns(self):
+    def has_had_its_turns(self) -> bool:
         return self.total_seconds > PATIENCE_SECONDS and len(self.round_seconds) >= 2
 
 
-def variant_competitors(deformkit, problem, notice):
+def variant_competitors(deformkit: native.Deformkit, problem: native.Problem, notice: Callable[[str], None]) -> list[Competitor]:
     """The CPU variants of the problem's type that this machine has."""
     call = deformkit.call(problem)
     found = []
@@ -75,7 +79,8 @@ def variant_competitors(deformkit, problem, notice):
         if variant.on_device:
             notice(f"{variant.name} left out: it runs on a device (operator_bench times it)")
             continue
-        deformkit.set_target(variant.target)
+        prepare = functools.partial(deformkit.set_target, variant.target)
+        prepare()
         try:
             call()
         except RuntimeError as error:
@@ -83,12 +88,12 @@ def variant_competitors(deformkit, problem, notice):
             continue
         if deformkit.last_variant() != variant.name:
             sys.exit(f"{variant.name} was asked for, {deformkit.last_variant()} ran")
-        found.append(Competitor(variant.name, call, lambda target=variant.target: deformkit.set_target(target)))
+        found.append(Competitor(variant.name, call, prepare))
     deformkit.set_target(None)
     return found
 
 
-def chosen_competitor(deformkit, problem):
+def chosen_competitor(deformkit: native.Deformkit, problem: native.Problem) -> Competitor:
     """The variant that the library takes by itself."""
     call = deformkit.call(problem)
     deformkit.set_target(None)
@@ -96,7 +101,7 @@ def chosen_competitor(deformkit, problem):
     return Competitor(deformkit.last_variant(), call, lambda: deformkit.set_target(None))
 
 
-def check_agreement(competitors, reference, problem):
+def check_agreement(competitors: list[Competitor], reference: Competitor, problem: native.Problem) -> Row:
     """Every competitor against `reference`; the end if one is wrong, or if there is nothing to be wrong about. Returns the
     largest differences, in units of what rounding accounts for."""
     where = f"{problem.pass_.name}/{problem.workload.name}"
@@ -106,7 +111,7 @@ def check_agreement(competitors, reference, problem):
     for name, array in expected.items():
         if not (np.abs(array) / tolerances[name]).max() > 100:
             sys.exit(f"{where}: {name} is too small to tell right from wrong")
-    differences = {}
+    differences: Row = {}
     for competitor in competitors:
         competitor.prepare()
         problem.forget_outputs()
@@ -122,7 +127,7 @@ def check_agreement(competitors, reference, problem):
     return {"reference": reference.name, "differences_in_tolerances": differences}
 
 
-def check_type(competitor, problem, deformkit):
+def check_type(competitor: Competitor, problem: native.Problem, deformkit: native.Deformkit) -> None:
     """A storage type against float32 on the very same numbers: what remains is rounding, and that of the result."""
     rounded = problem.in_float32()
     tolerances = DESCRIPTIONS[problem.pass_.name].tolerances(rounded)
@@ -139,7 +144,7 @@ def check_type(competitor, problem, deformkit):
             )
 
 
-def measure(competitors, rounds, slot_seconds):
+def measure(competitors: list[Competitor], rounds: int, slot_seconds: float) -> None:
     gc.collect()
     gc.disable()
     for round_number in range(rounds):
@@ -163,7 +168,16 @@ def measure(competitors, rounds, slot_seconds):
     gc.enable()
 
 
-def bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice):
+def bench_row(
+    problems: dict[str, native.Problem],
+    compared: bool,
+    checked: set[str],
+    threads: int,
+    arguments: argparse.Namespace,
+    deformkit: native.Deformkit,
+    bench_library: native.BenchLibrary,
+    notice: Callable[[str], None],
+) -> Row:
     """What a number of threads makes of a workload. Local to it: graphs of autograd take gigabytes."""
     problem = problems["f32"]
     pass_, workload = problem.pass_, problem.workload
@@ -209,15 +223,23 @@ def bench_row(problems, compared, checked, threads, arguments, deformkit, bench_
     }
 
 
-def bench_workload(pass_, workload, types, arguments, deformkit, bench_library, notice):
+def bench_workload(
+    pass_: native.Pass,
+    workload: native.Workload,
+    types: list[str],
+    arguments: argparse.Namespace,
+    deformkit: native.Deformkit,
+    bench_library: native.BenchLibrary,
+    notice: Callable[[str], None],
+) -> Iterator[Row]:
     """One row for each number of threads. Without f32 among the types, float32 is there to compare with, and nothing else."""
     problems = {name: native.Problem(bench_library, pass_, workload, name) for name in dict.fromkeys(["f32", *types])}
-    compared, checked = "f32" in types, set()
+    compared, checked = "f32" in types, set[str]()
     for threads in arguments.threads:
         yield bench_row(problems, compared, checked, threads, arguments, deformkit, bench_library, notice)
 
 
-def select(bench_library, pattern):
+def select(bench_library: native.BenchLibrary, pattern: re.Pattern[str]) -> list[tuple[native.Pass, native.Workload, list[str]]]:
     """(pass, workload, storage types) of what the filter matches."""
     selected = []
     for pass_ in bench_library.passes:
@@ -229,7 +251,7 @@ def select(bench_library, pattern):
     return selected
 
 
-def google_benchmark_pattern(passes):
+def google_benchmark_pattern(passes: list[Row]) -> str:
     """The cost of a call through C, and values on 16 bytes, which the round-robin does not cover."""
     patterns = []
     for pass_ in passes:
@@ -241,7 +263,7 @@ def google_benchmark_pattern(passes):
     return f"^({'|'.join(patterns)})"
 
 
-def google_benchmark(binary, threads_list, pattern, quick):
+def google_benchmark(binary: Path, threads_list: list[int], pattern: str, quick: bool) -> Any:
     """operator_bench's JSON."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "operator_bench.json"
@@ -260,7 +282,7 @@ def google_benchmark(binary, threads_list, pattern, quick):
         return json.loads(out.read_text())
 
 
-def python_calls(package, notice):
+def python_calls(package: Path, notice: Callable[[str], None]) -> dict[str, float]:
     """Microseconds of a call through the Python package, which lies in `package`; {} where it was not built."""
     if not list(package.glob("deformkit/_native*.so")):
         notice("the Python package was not built: no calls from Python")
@@ -274,7 +296,7 @@ def python_calls(package, notice):
     return json.loads(run.stdout)
 
 
-def cpu_model():
+def cpu_model() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -284,7 +306,7 @@ def cpu_model():
     return "unknown"
 
 
-def parse_arguments():
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/release", help="where libdeformkit.so lies")
@@ -310,7 +332,7 @@ def parse_arguments():
     return arguments
 
 
-def main():
+def main() -> None:
     arguments = parse_arguments()
     for name in ("DEFORMKIT_TARGET", "DEFORMKIT_NUM_THREADS"):
         os.environ.pop(name, None)
@@ -326,14 +348,15 @@ def main():
         return
     notice = Notices()
     versions = {"deformkit": deformkit.version(), "numpy": np.__version__, **peers.versions()}
-    if peers.torch is None:
+    if "torch" not in versions:
         notice("PyTorch is not installed: no peers to compare with")
     elif "torch-ms-deform-attn" not in versions:
         notice("torch-ms-deform-attn is not installed: it is left out")
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
-    passes, stopped = {}, False
+    passes: dict[str, Row] = {}
+    stopped = False
     for number, (pass_, workload, types) in enumerate(selected, 1):
         print(f"[{number}/{len(selected)}] {pass_.name}/{workload.name}: {' '.join(types)}", file=sys.stderr, flush=True)
         of_pass = passes.setdefault(

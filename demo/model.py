@@ -4,12 +4,15 @@
 The weights are random, since none are downloaded: time and agreement do not depend on them, what is recognised does.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 import os
 import sys
 import time
 import warnings
+from typing import Any
 
 try:
     import torch
@@ -24,7 +27,7 @@ HEIGHT, WIDTH = 800, 1333  # what detection models are measured at
 COLOURS = ["#e6194b", "#3cb44b", "#ffe119", "#4363d8", "#f58231", "#46f0f0", "#f032e6", "#bcf60c"]
 
 
-def load(path):
+def load(path: str) -> Any:
     """The middle of the picture in the model's shape."""
     picture = Image.open(path).convert("RGB")
     scale = max(WIDTH / picture.width, HEIGHT / picture.height)
@@ -33,14 +36,14 @@ def load(path):
     return picture.crop((left, top, left + WIDTH, top + HEIGHT))
 
 
-def pixels_of(picture):
+def pixels_of(picture: Any) -> Any:
     """[1, 3, H, W], normalised by the mean and deviation of ImageNet's colours."""
     pixels = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8).view(HEIGHT, WIDTH, 3).permute(2, 0, 1) / 255
     mean, deviation = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     return ((pixels - mean[:, None, None]) / deviation[:, None, None])[None]
 
 
-def build():
+def build() -> Any:
     torch.manual_seed(0)
     backbone = transformers.ResNetConfig(out_features=["stage2", "stage3", "stage4"])  # its defaults are those of ResNet-50
     model = transformers.DeformableDetrForObjectDetection(transformers.DeformableDetrConfig(backbone_config=backbone))
@@ -56,22 +59,22 @@ def build():
 class Sampling:
     """Time spent in the model's deformable attention without its linear layers, and the last call's arguments."""
 
-    def __init__(self, model):
+    def __init__(self, model: Any) -> None:
         self.seconds = 0.0
         for module in model.modules():
             if type(module).__name__ == "MultiScaleDeformableAttention":
                 module.register_forward_pre_hook(self.start)
                 module.register_forward_hook(self.stop, with_kwargs=False)
 
-    def start(self, module, arguments):
+    def start(self, module: Any, arguments: Any) -> None:
         self.last = arguments
         self.started = time.perf_counter()
 
-    def stop(self, module, arguments, output):
+    def stop(self, module: Any, arguments: Any, output: Any) -> None:
         self.seconds += time.perf_counter() - self.started
 
 
-def run(model, pixels, sampling):
+def run(model: Any, pixels: Any, sampling: Any) -> Any:
     """The result, and seconds in all and in sampling."""
     sampling.seconds = 0.0
     start = time.perf_counter()
@@ -80,7 +83,7 @@ def run(model, pixels, sampling):
     return result, (time.perf_counter() - start, sampling.seconds)
 
 
-def draw(picture, result, sampling, path):
+def draw(picture: Any, result: Any, sampling: Any, path: str) -> None:
     """Where the last decoder layer looked for some of its queries, and the boxes that came of it."""
     locations, weights = sampling.last[4][0], sampling.last[5][0]  # [Q, M, L, P, 2] and [Q, M, L, P]
     canvas = ImageDraw.Draw(picture, "RGBA")
@@ -96,7 +99,7 @@ def draw(picture, result, sampling, path):
     picture.save(path)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("picture", metavar="PICTURE")
     parser.add_argument("--out", metavar="FILE", required=True, help="the picture to write")
@@ -112,7 +115,9 @@ def main():
     model, pixels = build(), pixels_of(picture)
     sampling = Sampling(model)
     print(f"Deformable DETR, ResNet-50, random weights, {HEIGHT} x {WIDTH}, {torch.get_num_threads()} threads", flush=True)
-    names, results, times = ["transformers", "with deformkit"], [None, None], [[], []]
+    names = ["transformers", "with deformkit"]
+    results: list[Any] = [None, None]
+    times: list[list[tuple[float, float]]] = [[], []]
     for _ in range(arguments.rounds):
         for i in range(2):
             if i == 1:

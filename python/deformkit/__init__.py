@@ -58,8 +58,8 @@ def last_variant() -> str:
 
 
 def set_target(target: Optional[str]) -> None:
-    """Forces kernels for one target, such as "avx2"; None: the best that this machine runs. ValueError if there is no such target.
-    Meant for tests and benchmarks."""
+    """Forces kernels for one target, such as "avx2"; None: the best that this machine runs. ValueError if there is no such
+    target. Meant for tests and benchmarks."""
     _native.set_target(target)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from collections.abc import Iterable
+from typing import Optional
 
 from ._arrays import Array, SupportsDLPack
 from ._operator import Operator
@@ -45,8 +46,8 @@ def deformable_aggregation(
         weight: [B, anchors, points, cameras, scales, groups], as feature_maps; groups must divide C.
 
     Returns:
-        [B, anchors, C], as feature_maps: the weighted sum over points, cameras and scales of bilinear samples. Channel c takes the
-        weight of group c // (C // groups).
+        [B, anchors, C], as feature_maps: the weighted sum over points, cameras and scales of bilinear samples. Channel c takes
+        the weight of group c // (C // groups).
 
     Raises:
         TypeError: no array, or types that do not go together.
@@ -80,7 +81,7 @@ def deformable_aggregation_backward(
     Raises:
         As the forward function; ValueError for an unknown name in `wanted`.
     """
-    return OPERATOR.backward(  # type: ignore[return-value]
+    return OPERATOR.backward(
         feature_maps,
         spatial_shape,
         scale_start_index,

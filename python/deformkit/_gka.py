@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from collections.abc import Iterable
+from typing import Optional
 
 from ._arrays import Array, SupportsDLPack
 from ._operator import Operator
@@ -71,13 +72,13 @@ def geometric_kernel_attention_backward(
         wanted: names out of "value", "attention_weights". The work for the other is left out. None: both.
 
     Returns:
-        The gradients with respect to value and attention_weights, each of its argument's shape and type; None in place of one that
-        is not wanted.
+        The gradients with respect to value and attention_weights, each of its argument's shape and type; None in place of one
+        that is not wanted.
 
     Raises:
         As the forward function; ValueError for an unknown name in `wanted`.
     """
-    return OPERATOR.backward(  # type: ignore[return-value]
+    return OPERATOR.backward(
         value,
         spatial_shapes,
         level_start_index,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from collections.abc import Iterable
+from typing import Optional
 
 from ._arrays import Array, SupportsDLPack
 from ._operator import Operator
@@ -51,9 +52,7 @@ def multi_scale_deformable_attn(
         ValueError: a shape that does not fit the others, or an array that is not in host memory.
         MemoryError, RuntimeError: the library ran out of memory, or has no kernel for this machine.
     """
-    return OPERATOR.forward(
-        value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
-    )
+    return OPERATOR.forward(value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights)
 
 
 def multi_scale_deformable_attn_backward(
@@ -80,7 +79,7 @@ def multi_scale_deformable_attn_backward(
     Raises:
         As the forward function; ValueError for an unknown name in `wanted`.
     """
-    return OPERATOR.backward(  # type: ignore[return-value]
+    return OPERATOR.backward(
         value,
         value_spatial_shapes,
         value_level_start_index,

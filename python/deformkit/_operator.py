@@ -1,16 +1,17 @@
-"""What an operator is, said once: its arguments, their axes, its gradients. What differs between NumPy, PyTorch and others follows
-from that."""
+"""What an operator is, said once: its arguments, their axes, its gradients. What differs between NumPy, PyTorch and others
+follows from that."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Iterable, Mapping, Optional
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, Optional
 
 from . import _arrays, _native
 
 OWN_THREADS = -1  # the number that deformkit.set_num_threads or the environment set
 
-OPERATORS: list["Operator"] = []
+OPERATORS: list[Operator] = []
 
 
 def renamed(error: Exception, names: Mapping[str, str]) -> Exception:
@@ -58,10 +59,9 @@ class Operator:
             for position, axis in enumerate(axes):
                 self.origin.setdefault(axis, (argument, position))
         extents = [
-            " * ".join("{}.shape[{}]".format(*self.origin[factor]) for factor in axis.split("*"))
-            for axis in self.output_axes
+            " * ".join("{}.shape[{}]".format(*self.origin[factor]) for factor in axis.split("*")) for axis in self.output_axes
         ]
-        #: From the arguments. May raise anything where they are wrong, which the library then explains. As fast as written by hand.
+        #: From the arguments. May raise anything where they are wrong, which the library then explains. As fast as by hand.
         self.output_shape: Callable[..., tuple[Any, ...]] = eval(f"lambda {', '.join(arguments)}: ({', '.join(extents)})")
         self._own_names = {"NULL": "None", **{native_names[own]: own for own in native_names}}
         self.with_torch: dict[type, Any] = {}  # types of tensors, once deformkit.torch has met them

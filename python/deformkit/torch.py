@@ -85,15 +85,13 @@ class TorchOperator:
         qualified = [f"deformkit::{name}" for name in names]
         torch.library.register_fake(qualified[0], self.fake_forward, lib=_library)
         torch.library.register_fake(qualified[1], self.fake_backward, lib=_library)
-        torch.library.register_autograd(
-            qualified[0], self.differentiate, setup_context=self.setup_context, lib=_library
-        )
+        torch.library.register_autograd(qualified[0], self.differentiate, setup_context=self.setup_context, lib=_library)
         torch.library.register_autograd(qualified[1], self.refuse_second_derivative, lib=_library)
         for name, op in zip(qualified, (self.forward_op, self.backward_op)):
             torch.library.register_vmap(name, functools.partial(self.map, op), lib=_library)
 
-        # What autograd runs in eager mode. With setup_context as a method of its own, PyTorch would inspect forward's signature at
-        # every call.
+        # What autograd runs in eager mode. With setup_context as a method of its own, PyTorch would inspect forward's signature
+        # at every call.
         self.eager = _autograd_function(operator.name, forward=self.forward_and_save, backward=self.differentiate)
         # What torch.func and forward-mode differentiation run, which do not take registered operators.
         self.transformed = _autograd_function(
@@ -151,8 +149,7 @@ class TorchOperator:
     def run_backward(self, *arguments: Any) -> list[torch.Tensor]:
         *tensors, grad_output, wanted = arguments
         gradients = [
-            _new(tensors[i], tensors[i].shape) if flag else None
-            for i, flag in zip(self.operator.gradient_positions, wanted)
+            _new(tensors[i], tensors[i].shape) if flag else None for i, flag in zip(self.operator.gradient_positions, wanted)
         ]
         try:
             self.operator.native_backward(torch.get_num_threads(), *tensors, grad_output, *gradients)
@@ -168,9 +165,7 @@ class TorchOperator:
         *tensors, grad_output, wanted = arguments
         _checks.check_inputs(self.operator, tuple(tensors))
         _checks.check_grad_output(self.operator, tuple(tensors), grad_output)
-        return [
-            tensors[i].new_empty(tensors[i].shape) for i, flag in zip(self.operator.gradient_positions, wanted) if flag
-        ]
+        return [tensors[i].new_empty(tensors[i].shape) for i, flag in zip(self.operator.gradient_positions, wanted) if flag]
 
     def forward_and_save(self, ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(*tensors)

@@ -1,8 +1,11 @@
-import deformkit
 import torch
 from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection, ResNetConfig
 
-backbone = ResNetConfig(embedding_size=16, hidden_sizes=[16, 32, 64, 64], depths=[1, 1, 1, 1], out_features=["stage2", "stage3", "stage4"])
+import deformkit
+
+backbone = ResNetConfig(
+    embedding_size=16, hidden_sizes=[16, 32, 64, 64], depths=[1, 1, 1, 1], out_features=["stage2", "stage3", "stage4"]
+)
 model = DeformableDetrForObjectDetection(DeformableDetrConfig(backbone_config=backbone, encoder_layers=2)).eval()
 
 done = deformkit.accelerate(model)

@@ -1,5 +1,6 @@
-import deformkit
 import numpy as np
+
+import deformkit
 
 value = np.random.rand(1, 50 * 40 + 25 * 20, 8, 32).astype(np.float32)  # batch, cells, heads, channels
 shapes = np.array([[50, 40], [25, 20]])  # (H, W) of each level

@@ -1,5 +1,6 @@
-import deformkit
 import torch
+
+import deformkit
 
 value = torch.rand(1, 50 * 40 + 25 * 20, 8, 32, requires_grad=True)  # batch, cells, heads, channels
 shapes = torch.tensor([[50, 40], [25, 20]])  # (H, W) of each level

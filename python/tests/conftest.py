@@ -1,4 +1,7 @@
+from __future__ import annotations
+
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from problems import DTYPES, PROBLEMS  # noqa: E402
 
 
-def pytest_generate_tests(metafunc):
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every operator, and every storage type."""
     if "problem" in metafunc.fixturenames:
         metafunc.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
@@ -17,7 +20,7 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture(autouse=True)
-def own_settings():
+def own_settings() -> Iterator[None]:
     """What a test changes for the process does not outlive it."""
     import deformkit
 

@@ -1,5 +1,7 @@
 """Inputs for each operator, and what it has to make of them: an independent formulation in NumPy and float64."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -11,7 +13,7 @@ from deformkit import _da, _gka, _msda
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
-def bilinear(maps, x, y):
+def bilinear(maps: Any, x: Any, y: Any) -> Any:
     """maps [..., H, W, D] at x, y [..., N], in cells, zero outside: [..., N, D]."""
     height, width, _ = maps.shape[-3:]
     flat = maps.reshape(*maps.shape[:-3], height * width, maps.shape[-1])
@@ -27,7 +29,7 @@ def bilinear(maps, x, y):
     return result
 
 
-def msda_reference(value, shapes, starts, locations, weights):
+def msda_reference(value: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
     batch, _, heads, channels = value.shape
     queries, levels, points = locations.shape[1], locations.shape[3], locations.shape[4]
     output = np.zeros((batch, heads, queries, channels))
@@ -42,7 +44,15 @@ def msda_reference(value, shapes, starts, locations, weights):
     return output.transpose(0, 2, 1, 3).reshape(batch, queries, heads * channels)
 
 
-def msda_inputs(rng, batch=2, queries=11, heads=3, channels=16, levels=((7, 5), (3, 9), (3, 3)), points=4):
+def msda_inputs(
+    rng: np.random.Generator,
+    batch: int = 2,
+    queries: int = 11,
+    heads: int = 3,
+    channels: int = 16,
+    levels: tuple[tuple[int, int], ...] = ((7, 5), (3, 9), (3, 3)),
+    points: int = 4,
+) -> dict[str, Any]:
     shapes = np.array(levels, np.int64)
     starts = np.concatenate([[0], np.cumsum(shapes.prod(1))[:-1]])
     samples = (batch, queries, heads, len(levels), points)
@@ -56,7 +66,7 @@ def msda_inputs(rng, batch=2, queries=11, heads=3, channels=16, levels=((7, 5), 
     }
 
 
-def da_reference(maps, shapes, starts, locations, weights):
+def da_reference(maps: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
     batch, _, channels = maps.shape
     anchors, points, cameras = locations.shape[1:4]
     groups = weights.shape[5]
@@ -73,7 +83,16 @@ def da_reference(maps, shapes, starts, locations, weights):
     return output.reshape(batch, anchors, channels)
 
 
-def da_inputs(rng, batch=2, queries=11, channels=6, groups=3, cameras=3, scales=((7, 5), (3, 9)), points=4):
+def da_inputs(
+    rng: np.random.Generator,
+    batch: int = 2,
+    queries: int = 11,
+    channels: int = 6,
+    groups: int = 3,
+    cameras: int = 3,
+    scales: tuple[tuple[int, int], ...] = ((7, 5), (3, 9)),
+    points: int = 4,
+) -> dict[str, Any]:
     shapes = np.array([scales] * cameras, np.int64)
     sizes = shapes.prod(-1).ravel()
     return {
@@ -86,7 +105,7 @@ def da_inputs(rng, batch=2, queries=11, channels=6, groups=3, cameras=3, scales=
     }
 
 
-def gka_reference(value, shapes, starts, locations, weights):
+def gka_reference(value: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
     batch, _, heads, channels = value.shape
     output = np.zeros((batch, locations.shape[1], heads, channels))
     for level in range(len(shapes)):
@@ -99,7 +118,7 @@ def gka_reference(value, shapes, starts, locations, weights):
     return output.reshape(*output.shape[:2], heads * channels)
 
 
-def gka_inputs(rng, **sizes):
+def gka_inputs(rng: np.random.Generator, **sizes: Any) -> dict[str, Any]:
     """In cells, some beyond the border."""
     inputs = msda_inputs(rng, **sizes)
     inputs["sampling_locations"] = inputs["sampling_locations"] * 9
@@ -109,43 +128,43 @@ def gka_inputs(rng, **sizes):
 @dataclass
 class Problem:
     operator: Any  # the package's description
-    forward: Callable
-    backward: Callable
-    inputs_of: Callable
-    reference: Callable  # in float64
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    inputs_of: Callable[..., Any]
+    reference: Callable[..., Any]  # in float64
     kernels: str  # what the names of the operator's kernels begin with
     cells: int = 9  # the largest map's extent: what a location's rounding is multiplied by
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self.operator.name
 
-    def grad_output(self, inputs, seed=1):
+    def grad_output(self, inputs: list[Any], seed: int = 1) -> Any:
         shape = self.operator.output_shape(*inputs)
         return np.random.default_rng(seed).standard_normal(shape).astype(inputs[0].dtype)
 
-    def inputs(self, dtype="float32", seed=0, **sizes):
+    def inputs(self, dtype: str = "float32", seed: int = 0, **sizes: Any) -> list[Any]:
         """Arguments in their order, as NumPy arrays; floats of `dtype`."""
         made = self.inputs_of(np.random.default_rng(seed), **sizes)
         return [a if a.dtype.kind == "i" else a.astype(numpy_dtype(dtype)) for a in made.values()]
 
-    def expected(self, inputs):
+    def expected(self, inputs: list[Any]) -> Any:
         """From the rounded inputs: only what the operator itself rounds is tolerated."""
         return self.reference(*(a if a.dtype.kind == "i" else a.astype(np.float64) for a in map(np.asarray, inputs)))
 
-    def tolerance(self, dtype, expected):
-        """Float32 arithmetic (float64 for float64) on sums of some dozens of terms, and one rounding to the type of the result."""
+    def tolerance(self, dtype: str, expected: Any) -> float:
+        """Float32 arithmetic (float64 for float64) on sums of some dozens of terms; one rounding to the type of the result."""
         arithmetic = EPSILON["float64" if dtype == "float64" else "float32"]
         return (64 + 8 * self.cells) * arithmetic * max(1, np.abs(expected).max()) + EPSILON[dtype] * np.abs(expected).max()
 
-    def check(self, result, inputs, dtype="float32"):
+    def check(self, result: Any, inputs: list[Any], dtype: str = "float32") -> None:
         expected = self.expected(inputs)
         assert np.abs(expected).max() > 0.1, "nothing to be wrong about"
         result = np.asarray(result).astype(np.float64)
         assert result.shape == expected.shape
         assert np.abs(result - expected).max() <= self.tolerance(dtype, expected)
 
-    def check_gradients(self, gradients, inputs, grad_output, dtype="float32"):
+    def check_gradients(self, gradients: Any, inputs: list[Any], grad_output: Any, dtype: str = "float32") -> None:
         """Along random directions: exact where the operator is linear, by central differences else."""
         arrays = [a if a.dtype.kind == "i" else a.astype(np.float64) for a in map(np.asarray, inputs)]
         weights = np.asarray(grad_output).astype(np.float64)
@@ -159,12 +178,11 @@ class Problem:
                 direction = rng.standard_normal(gradient.shape)
                 step = 1e-6
 
-                def loss(sign):
-                    moved = list(arrays)
-                    moved[position] = arrays[position] + sign * step * direction
-                    return (self.reference(*moved) * weights).sum()
-
-                expected = (loss(1) - loss(-1)) / (2 * step)
+                losses = []
+                for move in (step * direction, -step * direction):
+                    moved = [*arrays[:position], arrays[position] + move, *arrays[position + 1 :]]
+                    losses.append((self.reference(*moved) * weights).sum())
+                expected = (losses[0] - losses[1]) / (2 * step)
                 terms = np.abs(gradient * direction)
                 assert terms.max() > 0.01, "nothing to be wrong about"
                 error = abs((gradient * direction).sum() - expected)
@@ -172,7 +190,7 @@ class Problem:
                 assert error <= allowed + 1e-7 * terms.sum(), self.operator.arguments[position]
 
 
-def numpy_dtype(name):
+def numpy_dtype(name: str) -> Any:
     if name == "bfloat16":
         import ml_dtypes
 

@@ -1,13 +1,16 @@
 """accelerate() on models of transformers with random weights, against the models' own results."""
 
+from __future__ import annotations
+
 import copy
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import models  # noqa: E402
+import transformers_models as models  # noqa: E402
 
 import deformkit  # noqa: E402
 
@@ -15,11 +18,11 @@ EPSILON = 2.0**-23
 
 
 @pytest.fixture(params=models.MODELS, ids=lambda make: make.__name__)
-def model(request):
+def model(request: pytest.FixtureRequest) -> Any:
     return made(request.param)
 
 
-def made(make, **options):
+def made(make: Any, **options: Any) -> Any:
     """A model and the arguments of a call."""
     torch.manual_seed(0)
     model, arguments = make(**options)
@@ -32,11 +35,11 @@ def made(make, **options):
     return model.eval(), {"pixel_values": torch.randn(1, 3, 128, 160), **arguments}
 
 
-def outputs_of(model, arguments):
+def outputs_of(model: Any, arguments: Any) -> dict[str, Any]:
     """All floating-point results, and what each deformable attention gave."""
     seen = {}
 
-    def note(name):
+    def note(name: str) -> Any:
         return lambda module, args, output: seen.update({name: output[0] if isinstance(output, tuple) else output})
 
     hooks = [
@@ -52,14 +55,16 @@ def outputs_of(model, arguments):
     return {key: value for key, value in seen.items() if value.is_floating_point()}
 
 
-def assert_same(found, expected):
+def assert_same(found: Any, expected: Any) -> None:
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         scale = value[value.isfinite()].abs().max().item()
-        torch.testing.assert_close(found[key], value, rtol=0, atol=4096 * EPSILON * scale, equal_nan=True, msg=lambda m: f"{key}: {m}")
+        torch.testing.assert_close(
+            found[key], value, rtol=0, atol=4096 * EPSILON * scale, equal_nan=True, msg=f"{key}: {{}}".format
+        )
 
 
-def test_same_result(model):
+def test_same_result(model: Any) -> None:
     model, arguments = model
     expected = outputs_of(model, arguments)
     done = deformkit.accelerate(model)
@@ -77,7 +82,7 @@ def test_same_result(model):
         assert torch.equal(value.nan_to_num(), expected[key].nan_to_num())
 
 
-def test_same_gradients():
+def test_same_gradients() -> None:
     model, arguments = made(models.deformable_detr)
     gradients = []
     for accelerated in (False, True):
@@ -89,22 +94,28 @@ def test_same_gradients():
     assert any("sampling_offsets" in name and gradient.abs().max() > 0 for name, gradient in gradients[0].items())
     largest = max(gradient.abs().max() for gradient in gradients[0].values())
     for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-3, atol=1e-5 * largest.item(), msg=lambda m: f"{name}: {m}")
+        torch.testing.assert_close(
+            gradients[1][name], gradient, rtol=1e-3, atol=1e-5 * largest.item(), msg=f"{name}: {{}}".format
+        )
 
 
-def test_undo_leaves_no_trace(model):
+def test_undo_leaves_no_trace(model: Any) -> None:
     model, _ = model
     before = {name: dict(vars(module)) for name, module in model.named_modules()}
     with deformkit.accelerate(model) as done:
-        changed = [name for name, module in model.named_modules() if vars(module).keys() != before[name].keys() or any(
-            vars(module)[key] is not value for key, value in before[name].items())]
+        changed = [
+            name
+            for name, module in model.named_modules()
+            if vars(module).keys() != before[name].keys()
+            or any(vars(module)[key] is not value for key, value in before[name].items())
+        ]
         assert sorted(changed) == sorted(done.replaced)
     for name, module in model.named_modules():
         assert vars(module).keys() == before[name].keys()
         assert all(vars(module)[key] is value for key, value in before[name].items())
 
 
-def test_only_this_model_is_touched():
+def test_only_this_model_is_touched() -> None:
     """Another model of the same kind goes on as before, and so does a copy made before."""
     for make in models.MODELS:
         model, arguments = made(make)
@@ -114,7 +125,7 @@ def test_only_this_model_is_touched():
         assert deformkit.accelerate(other).replaced
 
 
-def test_twice(model):
+def test_twice(model: Any) -> None:
     model, _ = model
     first, second = deformkit.accelerate(model), deformkit.accelerate(model)
     assert not second.replaced and set(second.left_alone) == set(first.replaced)
@@ -124,7 +135,7 @@ def test_twice(model):
     assert deformkit.accelerate(model).replaced == first.replaced
 
 
-def test_what_cannot_be_served_is_left_alone():
+def test_what_cannot_be_served_is_left_alone() -> None:
     model, arguments = made(models.rt_detr_v2, method="discrete")
     expected = outputs_of(model, arguments)
     done = deformkit.accelerate(model)
@@ -134,11 +145,11 @@ def test_what_cannot_be_served_is_left_alone():
         assert torch.equal(value, expected[key])
 
     class Unknown(torch.nn.Module):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.sampling_offsets = torch.nn.Linear(2, 2)
 
-        def forward(self, x):
+        def forward(self, x: Any) -> Any:
             return x
 
     done = deformkit.accelerate(torch.nn.Sequential(Unknown()))
@@ -148,7 +159,7 @@ def test_what_cannot_be_served_is_left_alone():
         deformkit.accelerate("model")
 
 
-def test_other_devices_go_on_as_before():
+def test_other_devices_go_on_as_before() -> None:
     """On meta tensors, which stand for a GPU's here, the model's own code runs."""
     for make in (models.deformable_detr, models.mask2former, models.rt_detr_v2, models.d_fine):
         model, _ = made(make)
@@ -156,7 +167,7 @@ def test_other_devices_go_on_as_before():
         module = model.get_submodule(name)
         value = torch.empty(1, 6, 2, 8, device="meta")
         locations, weights = torch.empty(1, 5, 2, 1, 4, 2, device="meta"), torch.empty(1, 5, 2, 1, 4, device="meta")
-        names = {}
+        names: set[str] = set()
         forward = module.forward
         if "MultiScale" in type(module).__name__:
             with torch.profiler.profile() as profile:
@@ -173,7 +184,7 @@ def test_other_devices_go_on_as_before():
         assert any("grid_sampler" in key for key in names) and not any("deformkit" in key for key in names)
 
 
-def test_compiled_model():
+def test_compiled_model() -> None:
     """torch.compile of a whole accelerated layer, without a break."""
     model, arguments = made(models.deformable_detr)
     deformkit.accelerate(model)

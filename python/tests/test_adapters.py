@@ -1,5 +1,9 @@
 """Functions under other libraries' names, called as their users call them."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,7 +18,7 @@ MSDA = next(problem for problem in PROBLEMS if problem.kernels == "msda")
 
 
 @pytest.mark.parametrize("function", [mmcv.multi_scale_deformable_attn_pytorch, deformable_detr.ms_deform_attn_core_pytorch])
-def test_without_level_starts(function):
+def test_without_level_starts(function: Any) -> None:
     value, shapes, starts, locations, weights = tensors_of(MSDA)
     expected = deformkit.multi_scale_deformable_attn(value, shapes, starts, locations, weights)
     for given in (shapes, shapes.int(), shapes.tolist(), [tuple(level) for level in shapes.tolist()]):
@@ -24,7 +28,7 @@ def test_without_level_starts(function):
 
 
 @pytest.mark.parametrize("function", [mmcv.MultiScaleDeformableAttnFunction, deformable_detr.MSDeformAttnFunction])
-def test_apply(function):
+def test_apply(function: Any) -> None:
     tensors = tensors_of(MSDA)
     expected = deformkit.multi_scale_deformable_attn(*tensors)
     for result in (function.apply(*tensors), function.apply(*tensors, 64), function.apply(*tensors, im2col_step=1)):
@@ -34,7 +38,7 @@ def test_apply(function):
 
 
 @pytest.mark.parametrize("points", [(3, 6, 3), (4, 4, 4), (1, 2, 5)])
-def test_ragged_points(points):
+def test_ragged_points(points: tuple[int, ...]) -> None:
     """Against one call per level."""
     torch.manual_seed(0)
     levels = [(7, 5), (3, 9), (3, 3)]
@@ -51,10 +55,10 @@ def test_ragged_points(points):
         torch.testing.assert_close(found, sum(parts), rtol=1e-5, atol=1e-5)
 
 
-def test_errors_name_the_callers_arguments():
+def test_errors_name_the_callers_arguments() -> None:
     value, shapes, starts, locations, weights = tensors_of(MSDA)
     shapes_only, apply = mmcv.multi_scale_deformable_attn_pytorch, mmcv.MultiScaleDeformableAttnFunction.apply
-    cases = [
+    cases: list[tuple[Any, tuple[Any, ...], str]] = [
         (shapes_only, (value, shapes[:, :1], locations, weights), "value_spatial_shapes"),
         (shapes_only, (value, shapes.flatten(), locations, weights), "value_spatial_shapes"),
         (shapes_only, (value, shapes.double(), locations, weights), "value_spatial_shapes"),
@@ -71,7 +75,7 @@ def test_errors_name_the_callers_arguments():
             function(*arguments)
 
 
-def test_errors_of_a_module_name_its_arguments():
+def test_errors_of_a_module_name_its_arguments() -> None:
     """The operator's module of transformers calls one of them otherwise than deformkit does."""
     value, shapes, starts, locations, weights = tensors_of(MSDA)
     with pytest.raises(ValueError, match="^level_start_index: expected"):

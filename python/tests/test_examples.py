@@ -1,5 +1,7 @@
 """The programs that README.md and docs/python.md show."""
 
+from __future__ import annotations
+
 import re
 import subprocess
 import sys
@@ -11,7 +13,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example(example):
+def test_example(example: Path) -> None:
     for framework in ("torch", "transformers", "jax"):
         if re.search(rf"^(import|from) {framework}\b", example.read_text(), re.M):
             pytest.importorskip(framework)

@@ -1,7 +1,10 @@
 """mmcv's own module, with and without the library's kernels."""
 
+from __future__ import annotations
+
 import sys
 import types
+from typing import Any
 
 import pytest
 
@@ -13,14 +16,14 @@ import deformkit  # noqa: E402
 class _Extension(types.ModuleType):
     """In place of mmcv's compiled operators, which mmcv-lite does not bring along and the module does not call on the CPU."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return None
 
 
 @pytest.fixture(scope="module")
-def attention():
+def attention() -> Any:
     pytest.importorskip("mmcv", exc_type=ImportError)
     try:
         import mmcv._ext  # noqa: F401
@@ -35,7 +38,7 @@ def attention():
     return module
 
 
-def run(module, identity="identity"):
+def run(module: Any, identity: str = "identity") -> Any:
     torch.manual_seed(1)
     shapes = torch.tensor([[12, 20], [6, 10], [3, 5]])
     query, value = torch.randn(2, 30, 64, requires_grad=True), torch.randn(2, 315, 64, requires_grad=True)
@@ -50,7 +53,7 @@ def run(module, identity="identity"):
     return output, *torch.autograd.grad(output.square().sum(), [query, value, *module.parameters()])
 
 
-def test_accelerate(attention):
+def test_accelerate(attention: Any) -> None:
     expected = run(attention)
     with deformkit.accelerate(attention) as done:
         assert done.replaced == {"": "MultiScaleDeformableAttnFunction, multi_scale_deformable_attn_pytorch"}

@@ -1,10 +1,14 @@
 """deformkit.mx_driving's names, and scripts that run unchanged."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from problems import Problem
 
 torch = pytest.importorskip("torch")
 
@@ -15,25 +19,25 @@ import deformkit.mx_driving  # noqa: E402
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 
 
-def run(*arguments, **options):
+def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "deformkit.mx_driving", *map(str, arguments)], capture_output=True, text=True, **options
     )
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_script(script):
+def test_script(script: Path) -> None:
     done = run(script)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{script.stem} agrees\n"
 
 
-def test_every_operator_has_a_script(problem):
+def test_every_operator_has_a_script(problem: Problem) -> None:
     assert problem.name in [script.stem for script in SCRIPTS]
     assert problem.name in deformkit.mx_driving.__all__
 
 
-def test_arguments_and_path(tmp_path):
+def test_arguments_and_path(tmp_path: Path) -> None:
     """As python script.py ARGUMENTS."""
     (tmp_path / "beside.py").write_text("NAME = 'beside'\n")
     script = tmp_path / "script.py"
@@ -42,7 +46,7 @@ def test_arguments_and_path(tmp_path):
     assert (done.returncode, done.stdout) == (3, "beside --a b\n"), done.stderr
 
 
-def test_cuda_scripts(tmp_path):
+def test_cuda_scripts(tmp_path: Path) -> None:
     """With transfer_to_npu, .cuda() is what .npu() is."""
     script = tmp_path / "script.py"
     script.write_text(
@@ -53,7 +57,7 @@ def test_cuda_scripts(tmp_path):
     assert done.stdout == "cpu\n", done.stderr
 
 
-def test_moves_copy(tmp_path):
+def test_moves_copy(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("""
 import torch, torch_npu
@@ -79,17 +83,17 @@ print("done")
     assert "Warning" not in done.stderr
 
 
-def test_usage():
+def test_usage() -> None:
     assert run().returncode == 2
     assert "no such file" in run("nowhere.py").stderr
 
 
-def test_without_the_runner_nothing_is_replaced():
+def test_without_the_runner_nothing_is_replaced() -> None:
     assert "mx_driving" not in sys.modules and "torch_npu" not in sys.modules
     assert not hasattr(torch.Tensor, "npu")
 
 
-def test_mixed_types(problem):
+def test_mixed_types(problem: Problem) -> None:
     """Computed in the first argument's type, with tables of any type."""
     function = getattr(deformkit.mx_driving, problem.name)
     tensors = tensors_of(problem)
@@ -106,13 +110,19 @@ def test_mixed_types(problem):
         assert given[i].grad.dtype == given[i].dtype
 
 
-def test_old_name_warns():
-    problem_tensors = [torch.ones(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)]
+def test_old_name_warns() -> None:
+    problem_tensors = [
+        torch.ones(1, 6, 1, 4),
+        torch.tensor([[2, 3]]),
+        torch.tensor([0]),
+        torch.rand(1, 2, 1, 1, 3, 2),
+        torch.rand(1, 2, 1, 1, 3),
+    ]
     with pytest.warns(DeprecationWarning):
         deformkit.mx_driving.npu_multi_scale_deformable_attn_function(*problem_tensors)
 
 
-def test_errors_name_the_callers_arguments(problem):
+def test_errors_name_the_callers_arguments(problem: Problem) -> None:
     function, tensors = getattr(deformkit.mx_driving, problem.name), tensors_of(problem)
     for i, name in enumerate(problem.operator.arguments):
         for wrong in (None, tensors[i][None]):
@@ -122,8 +132,15 @@ def test_errors_name_the_callers_arguments(problem):
         function(*tensors[:-1])
 
 
-def test_errors_of_the_old_name():
-    tensors = [torch.ones(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)]
+def test_errors_of_the_old_name() -> None:
+    tensors = [
+        torch.ones(1, 6, 1, 4),
+        torch.tensor([[2, 3]]),
+        torch.tensor([0]),
+        torch.rand(1, 2, 1, 1, 3, 2),
+        torch.rand(1, 2, 1, 1, 3),
+    ]
     for i, name in enumerate(("value", "shape", "offset", "locations", "weight")):
         with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match=f"^{name}: expected"):
-            deformkit.mx_driving.npu_multi_scale_deformable_attn_function(*tensors[:i], tensors[i][None], *tensors[i + 1 :])
+            wrong = [*tensors[:i], tensors[i][None], *tensors[i + 1 :]]
+            deformkit.mx_driving.npu_multi_scale_deformable_attn_function(*wrong)

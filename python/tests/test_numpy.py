@@ -1,5 +1,7 @@
 """NumPy without PyTorch: results, gradients, what is refused and how."""
 
+from __future__ import annotations
+
 import inspect
 import re
 import subprocess
@@ -7,14 +9,16 @@ import sys
 import threading
 import time
 import typing
+from typing import Any
 
 import numpy as np
 import pytest
+from problems import Problem
 
 import deformkit
 
 
-def test_forward(problem, dtype):
+def test_forward(problem: Problem, dtype: str) -> None:
     inputs = problem.inputs(dtype)
     result = problem.forward(*inputs)
     assert type(result) is np.ndarray and result.dtype == inputs[0].dtype
@@ -22,7 +26,7 @@ def test_forward(problem, dtype):
     assert deformkit.last_variant().startswith(f"{problem.kernels}_forward_")
 
 
-def test_backward(problem, dtype):
+def test_backward(problem: Problem, dtype: str) -> None:
     inputs = problem.inputs(dtype)
     grad_output = problem.grad_output(inputs)
     gradients = problem.backward(*inputs, grad_output)
@@ -31,7 +35,7 @@ def test_backward(problem, dtype):
     problem.check_gradients(gradients, inputs, grad_output, dtype)
 
 
-def test_unwanted_gradients_are_left_out(problem):
+def test_unwanted_gradients_are_left_out(problem: Problem) -> None:
     inputs = problem.inputs()
     grad_output = problem.grad_output(inputs)
     everything = problem.backward(*inputs, grad_output)
@@ -47,14 +51,14 @@ def test_unwanted_gradients_are_left_out(problem):
         problem.backward(*inputs, grad_output, wanted=["nothing"])
 
 
-def test_by_keyword(problem):
+def test_by_keyword(problem: Problem) -> None:
     inputs = problem.inputs()
     result = problem.forward(**dict(zip(problem.operator.arguments, inputs)))
     np.testing.assert_array_equal(result, problem.forward(*inputs))
     assert tuple(inspect.signature(problem.forward).parameters) == problem.operator.arguments
 
 
-def test_any_strides(problem):
+def test_any_strides(problem: Problem) -> None:
     inputs = problem.inputs()
     expected = problem.forward(*inputs)
     views = {
@@ -68,25 +72,25 @@ def test_any_strides(problem):
         np.testing.assert_array_equal(problem.forward(*arrays), expected, kind)
 
 
-def test_read_where_they_lie(problem):
+def test_read_where_they_lie(problem: Problem) -> None:
     """Big inputs and a small result: a copy of an input would show."""
     inputs = problem.inputs()
     value = np.broadcast_to(inputs[0][:, :, :1] if inputs[0].ndim == 4 else inputs[0], inputs[0].shape)
     assert problem.forward(value, *inputs[1:]).shape == problem.forward(*inputs).shape
 
 
-def test_old_protocol(problem):
+def test_old_protocol(problem: Problem) -> None:
     """Libraries whose __dlpack__ takes no arguments yet."""
 
     class Old:
-        def __init__(self, array):
+        def __init__(self, array: Any) -> None:
             self.array = array
             self.shape, self.dtype = array.shape, array.dtype
 
-        def __dlpack_device__(self):
+        def __dlpack_device__(self) -> tuple[int, int]:
             return self.array.__dlpack_device__()
 
-        def __dlpack__(self, stream=None):
+        def __dlpack__(self, stream: Any = None) -> Any:
             return self.array.__dlpack__()
 
     inputs = problem.inputs()
@@ -94,19 +98,27 @@ def test_old_protocol(problem):
     np.testing.assert_array_equal(result, problem.forward(*inputs))
 
 
-def test_empty(problem):
+def test_empty(problem: Problem) -> None:
     inputs = problem.inputs()
     arrays = [a if i in problem.operator.table_positions else a[:0] for i, a in enumerate(inputs)]
     assert problem.forward(*arrays).shape == (0, *problem.forward(*inputs).shape[1:])
 
 
-def other_names(problem):
+def other_names(problem: Problem) -> set[str]:
     """What arguments are called elsewhere, but not here."""
-    names = {"spatial_shapes", "level_start_index", "weights", "weight", "value_spatial_shapes", "value_level_start_index", "NULL"}
+    names = {
+        "spatial_shapes",
+        "level_start_index",
+        "weights",
+        "weight",
+        "value_spatial_shapes",
+        "value_level_start_index",
+        "NULL",
+    }
     return names - set(problem.operator.arguments)
 
 
-def test_wrong_arguments(problem):
+def test_wrong_arguments(problem: Problem) -> None:
     inputs = problem.inputs()
     names = problem.operator.arguments
     for i, array in enumerate(inputs):
@@ -133,18 +145,18 @@ def test_wrong_arguments(problem):
         problem.backward(*inputs, problem.grad_output(inputs)[:, :-1])
 
 
-def test_device_arrays_are_refused(problem):
+def test_device_arrays_are_refused(problem: Problem) -> None:
     class OnDevice:
         """What a GPU's array looks like before anything is read from it."""
 
-        def __init__(self, array):
+        def __init__(self, array: Any) -> None:
             self.array = array
             self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
 
-        def __dlpack_device__(self):
+        def __dlpack_device__(self) -> tuple[int, int]:
             return (2, 0)
 
-        def __dlpack__(self, **kwargs):
+        def __dlpack__(self, **kwargs: Any) -> None:
             raise BufferError("not in host memory")
 
     inputs = problem.inputs()
@@ -152,7 +164,7 @@ def test_device_arrays_are_refused(problem):
         problem.forward(OnDevice(inputs[0]), *inputs[1:])
 
 
-def test_threads(problem):
+def test_threads(problem: Problem) -> None:
     inputs = problem.inputs()
     expected = problem.forward(*inputs)
     for count in (1, 2, 5, 0):
@@ -164,7 +176,7 @@ def test_threads(problem):
     assert deformkit.get_num_threads() == 0
 
 
-def test_target(problem):
+def test_target(problem: Problem) -> None:
     inputs = problem.inputs()
     expected = problem.forward(*inputs)
     deformkit.set_target("sse41")
@@ -177,12 +189,12 @@ def test_target(problem):
         deformkit.set_target("z80")
 
 
-def test_lock_is_released_while_a_kernel_runs(problem):
+def test_lock_is_released_while_a_kernel_runs(problem: Problem) -> None:
     """Another thread goes on counting while this one is inside a call."""
     deformkit.set_num_threads(1)
     ticks, stop = [], threading.Event()
 
-    def count():
+    def count() -> None:
         while not stop.is_set():
             ticks.append(time.perf_counter())
             time.sleep(0.001)
@@ -206,12 +218,12 @@ def test_lock_is_released_while_a_kernel_runs(problem):
         counter.join()
 
 
-def test_many_callers(problem):
+def test_many_callers(problem: Problem) -> None:
     inputs = [problem.inputs(seed=seed) for seed in range(8)]
     expected = [problem.forward(*arrays) for arrays in inputs]
     wrong = []
 
-    def call(i):
+    def call(i: int) -> None:
         for _ in range(50):
             if not np.array_equal(problem.forward(*inputs[i]), expected[i]):
                 wrong.append(i)
@@ -224,21 +236,21 @@ def test_many_callers(problem):
     assert not wrong
 
 
-def test_import_is_light():
+def test_import_is_light() -> None:
     code = "import sys, deformkit; print(sorted({'torch', 'numpy', 'jax', 'transformers'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_documented(problem):
+def test_documented(problem: Problem) -> None:
     for function in (problem.forward, problem.backward):
         hints = typing.get_type_hints(function)
         assert set(hints) == {*inspect.signature(function).parameters, "return"}
         for word in ("Args:", "Returns:", "Raises:", "ValueError"):
-            assert word in function.__doc__
+            assert word in (function.__doc__ or "")
         for argument in problem.operator.arguments:
-            assert argument in function.__doc__
+            assert argument in (function.__doc__ or "")
 
 
-def test_version_is_the_packages():
+def test_version_is_the_packages() -> None:
     assert deformkit.__version__.count(".") == 2

@@ -1,7 +1,13 @@
 """PyTorch in eager mode: autograd, autocast, transforms, threads."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Callable
+
 import numpy as np
 import pytest
+from problems import Problem
 
 torch = pytest.importorskip("torch")
 
@@ -10,7 +16,7 @@ import deformkit.mx_driving  # noqa: E402
 import deformkit.torch  # noqa: E402, F401
 
 
-def tensors_of(problem, dtype="float32", requires_grad=True, **sizes):
+def tensors_of(problem: Problem, dtype: str = "float32", requires_grad: bool = True, **sizes: Any) -> list[Any]:
     tensors = []
     for i, array in enumerate(problem.inputs("float64", **sizes)):
         tensor = torch.from_numpy(array)
@@ -20,15 +26,15 @@ def tensors_of(problem, dtype="float32", requires_grad=True, **sizes):
     return tensors
 
 
-def op_of(problem):
+def op_of(problem: Problem) -> Any:
     return getattr(torch.ops.deformkit, problem.name).default
 
 
-def differentiable(problem, tensors):
+def differentiable(problem: Problem, tensors: Any) -> list[Any]:
     return [tensors[i] for i in problem.operator.gradient_positions]
 
 
-def test_same_as_numpy(problem, dtype):
+def test_same_as_numpy(problem: Problem, dtype: str) -> None:
     inputs = problem.inputs(dtype)
     tensors = [torch.tensor(a.astype("float64" if a.dtype.kind != "i" else a.dtype)) for a in inputs]
     tensors = [t.to(getattr(torch, dtype)) if t.is_floating_point() else t for t in tensors]
@@ -37,7 +43,7 @@ def test_same_as_numpy(problem, dtype):
     np.testing.assert_array_equal(result.double().numpy(), problem.forward(*inputs).astype(np.float64))
 
 
-def test_mixed(problem):
+def test_mixed(problem: Problem) -> None:
     """The first argument decides; the others come from anywhere."""
     inputs = problem.inputs()
     expected = problem.forward(*inputs)
@@ -49,7 +55,7 @@ def test_mixed(problem):
     np.testing.assert_array_equal(result.numpy(), expected)
 
 
-def test_gradients(problem, dtype):
+def test_gradients(problem: Problem, dtype: str) -> None:
     tensors = tensors_of(problem, dtype)
     result = problem.forward(*tensors)
     assert result.requires_grad
@@ -65,7 +71,7 @@ def test_gradients(problem, dtype):
             np.testing.assert_array_equal(gradient.numpy(), other)
 
 
-def test_every_way_gives_the_same(problem):
+def test_every_way_gives_the_same(problem: Problem) -> None:
     """Straight to the kernel, through the dispatcher, and the function that PyTorch does not differentiate."""
     tensors = tensors_of(problem)
     grad_output = torch.randn_like(problem.forward(*tensors))
@@ -80,11 +86,11 @@ def test_every_way_gives_the_same(problem):
             assert torch.equal(a, b)
 
 
-def test_only_needed_gradients_are_computed(problem, monkeypatch):
+def test_only_needed_gradients_are_computed(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     native = problem.operator.native_backward
 
-    def spy(*arguments):
+    def spy(*arguments: Any) -> Any:
         count = len(problem.operator.gradients)
         asked.append([a is not None for a in arguments[-count:]])
         return native(*arguments)
@@ -100,25 +106,26 @@ def test_only_needed_gradients_are_computed(problem, monkeypatch):
     assert not asked
 
 
-def test_gradcheck(problem):
+def test_gradcheck(problem: Problem) -> None:
     for call in (problem.forward, op_of(problem)):
         tensors = tensors_of(problem, "float64", batch=1, queries=2, channels=3)
         assert torch.autograd.gradcheck(call, tensors, eps=1e-6, atol=1e-6, nondet_tol=0.0)
 
 
-def second_derivatives(call, tensors):
+def second_derivatives(call: Callable[..., Any], tensors: Any) -> tuple[Callable[[], None], ...]:
     """Ways to ask for them. The first two have an output's gradient that nothing depends on, so that the result would be zero."""
-    def constant_gradient():
+
+    def constant_gradient() -> None:
         result = call(*tensors)
         (gradient,) = torch.autograd.grad(result.sum(), tensors[0], create_graph=True)
         (gradient.square().sum() + 0 * result.sum()).backward()
 
-    def every_gradient():
+    def every_gradient() -> None:
         wanted = [tensor for tensor in tensors if tensor.requires_grad]
         gradients = torch.autograd.grad(call(*tensors).sum(), wanted, create_graph=True)
         torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), wanted, allow_unused=True)
 
-    def varying_gradient():
+    def varying_gradient() -> None:
         (gradient,) = torch.autograd.grad(call(*tensors).square().sum(), tensors[0], create_graph=True)
         gradient.sum().backward()
 
@@ -128,8 +135,8 @@ def second_derivatives(call, tensors):
 REFUSED_TWICE = "second derivatives are not implemented"
 
 
-def test_second_derivatives_are_refused(problem):
-    def compiled(*tensors):
+def test_second_derivatives_are_refused(problem: Problem) -> None:
+    def compiled(*tensors: Any) -> Any:
         torch._dynamo.reset()
         return torch.compile(problem.forward, fullgraph=True, backend="eager")(*tensors)
 
@@ -139,10 +146,10 @@ def test_second_derivatives_are_refused(problem):
                 derive()
 
 
-def test_second_derivatives_of_transforms_are_refused(problem):
+def test_second_derivatives_of_transforms_are_refused(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
 
-    def loss(value):
+    def loss(value: Any) -> Any:
         return problem.forward(value, *tensors[1:]).sum()
 
     with pytest.raises(RuntimeError, match=REFUSED_TWICE):
@@ -151,14 +158,14 @@ def test_second_derivatives_of_transforms_are_refused(problem):
         torch.autograd.functional.hessian(loss, tensors[0])
 
 
-def test_second_derivatives_of_the_backward_are_refused(problem):
+def test_second_derivatives_of_the_backward_are_refused(problem: Problem) -> None:
     tensors = tensors_of(problem)
     gradient = problem.backward(*tensors, torch.ones_like(problem.forward(*tensors)))[0]
     with pytest.raises(RuntimeError, match=REFUSED_TWICE):
         gradient.sum().backward()
 
 
-def test_opcheck(problem):
+def test_opcheck(problem: Problem) -> None:
     tensors = tensors_of(problem)
     torch.library.opcheck(op_of(problem), tensors)
     grad_output = torch.randn_like(problem.forward(*tensors))
@@ -167,7 +174,7 @@ def test_opcheck(problem):
     torch.library.opcheck(backward, [*(t.detach() for t in tensors), grad_output.detach(), flags])
 
 
-def test_strides(problem):
+def test_strides(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     expected = problem.forward(*tensors)
     views = [t.flip(-1).flip(-1) if i % 2 else t.transpose(0, -1).contiguous().transpose(0, -1) for i, t in enumerate(tensors)]
@@ -179,7 +186,7 @@ def test_strides(problem):
         assert torch.equal(gradient.grad, other)
 
 
-def test_tensors_that_are_views_of_something_else(problem):
+def test_tensors_that_are_views_of_something_else(problem: Problem) -> None:
     """A negative view, a subclass and a parameter."""
     tensors = tensors_of(problem, requires_grad=False)
     expected = problem.forward(*tensors)
@@ -193,7 +200,7 @@ def test_tensors_that_are_views_of_something_else(problem):
     assert type(result) is Subclass and torch.equal(result.as_subclass(torch.Tensor), expected)
 
 
-def test_meta_and_fake(problem):
+def test_meta_and_fake(problem: Problem) -> None:
     tensors = tensors_of(problem)
     result = problem.forward(*(t.to("meta") for t in tensors))
     assert result.device.type == "meta" and result.shape == problem.forward(*tensors).shape
@@ -202,7 +209,7 @@ def test_meta_and_fake(problem):
     assert fake.shape == result.shape
 
 
-def test_wrong_arguments(problem):
+def test_wrong_arguments(problem: Problem) -> None:
     tensors = tensors_of(problem)
     for call in (problem.forward, op_of(problem)):
         with pytest.raises(ValueError, match="expected"):
@@ -219,7 +226,7 @@ def test_wrong_arguments(problem):
             call(*mixed)
 
 
-def mistakes(problem):
+def mistakes(problem: Problem) -> Iterator[list[Any]]:
     """Arguments of the backward operator, each list with one mistake: an axis too many or too few, an extent, a type."""
     tensors = tensors_of(problem, requires_grad=False)
     tensors.append(torch.zeros(problem.forward(*tensors).shape))
@@ -232,10 +239,10 @@ def mistakes(problem):
             yield [*tensors[:i], wrong, *tensors[i + 1 :]]
 
 
-def test_tensors_without_data_are_refused_alike(problem):
+def test_tensors_without_data_are_refused_alike(problem: Problem) -> None:
     """In the same words; and nothing more is refused than the library refuses."""
 
-    def outcome(call, tensors):
+    def outcome(call: Callable[..., Any], tensors: Any) -> Any:
         try:
             result = call(*tensors)
         except Exception as error:
@@ -254,7 +261,7 @@ def test_tensors_without_data_are_refused_alike(problem):
     assert refused > 50
 
 
-def test_autocast(problem):
+def test_autocast(problem: Problem) -> None:
     """Promoted to the widest type among the arguments, as grid_sample is."""
     tensors = tensors_of(problem)
     expected = problem.forward(tensors[0].bfloat16().float(), *tensors[1:])
@@ -268,7 +275,7 @@ def test_autocast(problem):
         assert problem.forward(*half).dtype == torch.bfloat16
 
 
-def test_vmap(problem):
+def test_vmap(problem: Problem) -> None:
     runs = [tensors_of(problem, requires_grad=False, seed=seed) for seed in range(3)]
     stacked = [torch.stack(parts) for parts in zip(*runs)]
     expected = torch.stack([problem.forward(*run) for run in runs])
@@ -287,7 +294,7 @@ def test_vmap(problem):
     assert torch.equal(torch.func.vmap(problem.forward, dims)(*arguments), expected)
 
 
-def test_function_transforms(problem):
+def test_function_transforms(problem: Problem) -> None:
     """torch.func.grad, alone and per example under vmap."""
     runs = [tensors_of(problem, seed=seed) for seed in range(3)]
     expected = []
@@ -295,7 +302,7 @@ def test_function_transforms(problem):
         problem.forward(*run).square().sum().backward()
         expected.append(run[0].grad)
 
-    def loss(value, *others):
+    def loss(value: Any, *others: Any) -> Any:
         return problem.forward(value, *others).square().sum()
 
     detached = [[t.detach() for t in run] for run in runs]
@@ -305,7 +312,7 @@ def test_function_transforms(problem):
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-5, atol=1e-5)
 
 
-def test_forward_mode_is_refused(problem):
+def test_forward_mode_is_refused(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     with pytest.raises((RuntimeError, NotImplementedError)):
         torch.func.jvp(lambda value: problem.forward(value, *tensors[1:]), (tensors[0],), (tensors[0],))
@@ -315,7 +322,7 @@ def test_forward_mode_is_refused(problem):
             problem.forward(dual, *tensors[1:])
 
 
-def test_inference_mode(problem):
+def test_inference_mode(problem: Problem) -> None:
     tensors = tensors_of(problem)
     expected = problem.forward(*tensors).detach()
     with torch.inference_mode():
@@ -323,14 +330,14 @@ def test_inference_mode(problem):
         assert result.is_inference() and torch.equal(result, expected)
 
 
-def test_profiler_sees_calls(problem):
+def test_profiler_sees_calls(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         problem.forward(*tensors)
     assert any(event.key == f"deformkit::{problem.name}" for event in profile.key_averages())
 
 
-def test_jit_trace(problem):
+def test_jit_trace(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     traced = torch.jit.trace(lambda *t: problem.forward(*t), tensors)
     others = tensors_of(problem, requires_grad=False, seed=1)
@@ -338,11 +345,11 @@ def test_jit_trace(problem):
     assert not torch.equal(traced(*others), problem.forward(*tensors))
 
 
-def test_threads_are_torchs(problem, monkeypatch):
+def test_threads_are_torchs(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     native = problem.operator.native_forward
 
-    def spy(threads, *arguments):
+    def spy(threads: int, *arguments: Any) -> Any:
         seen.append(threads)
         return native(threads, *arguments)
 
@@ -364,7 +371,7 @@ def test_threads_are_torchs(problem, monkeypatch):
     assert seen == [-1]
 
 
-def test_threads_that_run_are_torchs():
+def test_threads_that_run_are_torchs() -> None:
     """Counted from outside: with one thread of torch's, the process has no more threads after a call than before."""
     import subprocess
     import sys
@@ -373,7 +380,8 @@ def test_threads_that_run_are_torchs():
 import os, torch, deformkit
 torch.set_num_threads({count})
 value = torch.randn(1, 100 * 100, 8, 32)
-arguments = [value, torch.tensor([[100, 100]]), torch.tensor([0]), torch.rand(1, 20000, 8, 1, 4, 2), torch.rand(1, 20000, 8, 1, 4)]
+locations, weights = torch.rand(1, 20000, 8, 1, 4, 2), torch.rand(1, 20000, 8, 1, 4)
+arguments = [value, torch.tensor([[100, 100]]), torch.tensor([0]), locations, weights]
 before = len(os.listdir("/proc/self/task"))
 deformkit.multi_scale_deformable_attn(*arguments)
 print(len(os.listdir("/proc/self/task")) - before)
@@ -385,14 +393,14 @@ print(len(os.listdir("/proc/self/task")) - before)
     assert found == [0, 2]
 
 
-def test_fork(problem):
+def test_fork(problem: Problem) -> None:
     """A DataLoader's workers are children that may call as well."""
 
     class Samples(torch.utils.data.Dataset):
-        def __len__(self):
+        def __len__(self) -> int:
             return 4
 
-        def __getitem__(self, i):
+        def __getitem__(self, i: int) -> Any:
             return problem.forward(*tensors_of(problem, requires_grad=False, seed=i))
 
     expected = [Samples()[i] for i in range(4)]

@@ -1,11 +1,15 @@
 """torch.compile, torch.export, and a training step on two processes."""
 
+from __future__ import annotations
+
 import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from problems import Problem
 
 torch = pytest.importorskip("torch")
 
@@ -13,17 +17,17 @@ from test_torch import differentiable, second_derivatives, tensors_of  # noqa: E
 
 
 @pytest.fixture(autouse=True)
-def fresh_compiler():
+def fresh_compiler() -> None:
     torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("backend, dynamic", [("inductor", False), ("aot_eager", True)])
-def test_compile(problem, backend, dynamic):
-    def model(*tensors):
+def test_compile(problem: Problem, backend: str, dynamic: bool) -> None:
+    def model(*tensors: Any) -> Any:
         return problem.forward(tensors[0] * 2, *tensors[1:]).square()
 
     compiled = torch.compile(model, fullgraph=True, dynamic=dynamic, backend=backend)
-    for sizes in ({}, {"queries": 13}):
+    for sizes in (dict[str, Any](), {"queries": 13}):
         tensors = tensors_of(problem, **sizes)
         expected = model(*tensors)
         wanted = torch.autograd.grad(expected.sum(), differentiable(problem, tensors))
@@ -34,7 +38,7 @@ def test_compile(problem, backend, dynamic):
 
 
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
-def test_second_derivatives_are_refused(problem, backend):
+def test_second_derivatives_are_refused(problem: Problem, backend: str) -> None:
     """By PyTorch itself, in words of its own, where it compiles the backward."""
     tensors = tensors_of(problem)
     for derive in second_derivatives(torch.compile(problem.forward, fullgraph=True, backend=backend), tensors):
@@ -42,25 +46,26 @@ def test_second_derivatives_are_refused(problem, backend):
             derive()
 
 
-def test_wrong_shapes_are_refused_while_compiling(problem):
+def test_wrong_shapes_are_refused_while_compiling(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     for dynamic in (False, True):
         with pytest.raises(Exception, match=rf"{problem.operator.arguments[-1]}: expected shape\[1\]"):
             torch.compile(problem.forward, fullgraph=True, dynamic=dynamic, backend="eager")(*tensors[:-1], tensors[-1][:, 1:])
 
 
-def test_compile_under_autocast(problem):
+def test_compile_under_autocast(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     with torch.autocast("cpu", torch.bfloat16):
         result = torch.compile(problem.forward, fullgraph=True, backend="aot_eager")(tensors[0].bfloat16(), *tensors[1:])
         assert torch.equal(result, problem.forward(tensors[0].bfloat16(), *tensors[1:]))
 
 
-def test_first_call_may_be_traced():
+def test_first_call_may_be_traced() -> None:
     """In a process where deformkit came before PyTorch, so that it has seen no tensor yet."""
     code = """
 import deformkit, torch
-arguments = [torch.rand(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)]
+locations, weights = torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)
+arguments = [torch.rand(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), locations, weights]
 compiled = torch.compile(deformkit.multi_scale_deformable_attn, fullgraph=True, backend="eager")
 assert torch.equal(compiled(*arguments), deformkit.multi_scale_deformable_attn(*arguments))
 """
@@ -68,15 +73,15 @@ assert torch.equal(compiled(*arguments), deformkit.multi_scale_deformable_attn(*
 
 
 class Model(torch.nn.Module):
-    def __init__(self, problem):
+    def __init__(self, problem: Problem) -> None:
         super().__init__()
         self.problem = problem
 
-    def forward(self, *tensors):
+    def forward(self, *tensors: Any) -> Any:
         return self.problem.forward(*tensors) + 1
 
 
-def test_export(problem):
+def test_export(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     program = torch.export.export(Model(problem), tuple(tensors))
     assert any(f"deformkit.{problem.name}" in str(node.target) for node in program.graph.nodes)
@@ -87,7 +92,7 @@ def test_export(problem):
     assert torch.equal(torch.export.load(saved).module()(*others), problem.forward(*others) + 1)
 
 
-def test_export_with_dynamic_queries(problem):
+def test_export_with_dynamic_queries(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     queries = torch.export.Dim("queries", min=2, max=100)
     size = tensors_of(problem, requires_grad=False, queries=13)
@@ -99,7 +104,7 @@ def test_export_with_dynamic_queries(problem):
     assert torch.equal(program.module()(*size), problem.forward(*size) + 1)
 
 
-def test_two_processes(tmp_path):
+def test_two_processes(tmp_path: Path) -> None:
     """DistributedDataParallel over gloo: the gradients of both processes are those of the whole batch."""
     program = Path(__file__).parent / "ddp_program.py"
     done = subprocess.run([sys.executable, program, tmp_path / "store"], capture_output=True, text=True, timeout=300)

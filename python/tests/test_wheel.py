@@ -1,5 +1,7 @@
 """The wheel: what is in it, that it runs on its own, and on which Linux it runs."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -15,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as `pip install .` does it, but for the library: that is the installed one of this build, so that no kernel is
     compiled a second time."""
     folder = tmp_path_factory.mktemp("wheel")
@@ -28,7 +30,7 @@ def wheel(tmp_path_factory):
     return path
 
 
-def test_contents(wheel):
+def test_contents(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     package = {str(p.relative_to(ROOT / "python")) for p in (ROOT / "python/deformkit").rglob("*") if p.is_file()}
     package = {name for name in package if "__pycache__" not in name}
@@ -39,15 +41,26 @@ def test_contents(wheel):
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_version(wheel):
+def test_version(wheel: Path) -> None:
     import deformkit
 
     assert wheel.name.split("-")[1] == deformkit.__version__
 
 
-def test_runs_on_its_own(wheel, tmp_path):
+def test_runs_on_its_own(wheel: Path, tmp_path: Path) -> None:
     """Without this repository's build, and without a library that is not part of every Linux."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(tmp_path),
+        str(wheel),
+    ]
     subprocess.run(command, check=True)
     code = """
 import deformkit, numpy as np
@@ -62,12 +75,20 @@ print(deformkit.__file__, out.item())
     (native,) = (tmp_path / "deformkit").glob("_native*.so")
     needed = subprocess.run(["readelf", "-d", native], capture_output=True, text=True, check=True).stdout
     libraries = {line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line}
-    assert libraries <= {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
+    assert libraries <= {
+        "libc.so.6",
+        "libm.so.6",
+        "libdl.so.2",
+        "libpthread.so.0",
+        "libstdc++.so.6",
+        "libgcc_s.so.1",
+        "ld-linux-x86-64.so.2",
+    }
     symbols = subprocess.run(["nm", "-D", "--defined-only", native], capture_output=True, text=True, check=True).stdout
     assert "PyInit__native" in symbols and "deformkit_" not in symbols and "halide_" not in symbols
 
 
-def test_manylinux(wheel):
+def test_manylinux(wheel: Path) -> None:
     """auditwheel finds nothing that the wheel would have to bring along."""
     pytest.importorskip("auditwheel")
     done = subprocess.run([sys.executable, "-m", "auditwheel", "show", str(wheel)], capture_output=True, text=True)

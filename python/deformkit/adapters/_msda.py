@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -50,7 +51,8 @@ def from_ragged(
     attention_weights: torch.Tensor,
     num_points_list: Sequence[int],
 ) -> torch.Tensor:
-    """Levels of different numbers of points: locations [B, Q, M, points of all levels, 2], weights [B, Q, M, points of all levels]."""
+    """Levels of different numbers of points: locations [B, Q, M, N, 2], weights [B, Q, M, N], N points of all
+    levels together."""
     points = num_points_list
     for name, tensor, ndim in (
         ("sampling_locations", sampling_locations, 5),

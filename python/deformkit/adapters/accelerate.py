@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 import types
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import torch
 
+from .._msda import multi_scale_deformable_attn
 from .._operator import renamed
 from . import _msda
 
@@ -105,9 +106,7 @@ def _operator_forward(
             im2col_step,
         )
     try:
-        return _msda.multi_scale_deformable_attn(
-            value, value_spatial_shapes, level_start_index, sampling_locations, attention_weights
-        )
+        return multi_scale_deformable_attn(value, value_spatial_shapes, level_start_index, sampling_locations, attention_weights)
     except Exception as error:
         raise renamed(error, {"value_level_start_index": "level_start_index"}) from None
 
@@ -133,7 +132,7 @@ class Acceleration:
             else:
                 setattr(module, attribute, before)
 
-    def __enter__(self) -> "Acceleration":
+    def __enter__(self) -> Acceleration:
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -225,7 +224,7 @@ def _with_globals(function: Any, new: dict[str, Any]) -> Any:
 
 
 def accelerate(model: torch.nn.Module) -> Acceleration:
-    """Makes `model` compute its multi-scale deformable attention with deformkit, on the CPU; on other devices it goes on as before.
+    """Makes `model` compute its multi-scale deformable attention with deformkit, on the CPU; elsewhere it goes on as before.
 
     Knows the attention of transformers (Deformable DETR, GroundingDINO, Mask2Former, OneFormer, RT-DETR, RT-DETRv2, D-FINE and
     what shares their code), of mmcv, and of models that carry Deformable DETR's own functions.

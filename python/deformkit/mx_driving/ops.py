@@ -18,7 +18,7 @@ class _Function:
 
     @classmethod
     def apply(cls, *tensors: torch.Tensor) -> Any:
-        """As deformkit's function of the same name, with tables as integers, and what is differentiable in the first one's type."""
+        """As deformkit's function of the same name, with tables as integers, and what has gradients in the first one's type."""
         names = cls.operator.arguments
         if len(tensors) != len(names):
             raise TypeError(f"expected {len(names)} arguments ({', '.join(names)}), got {len(tensors)}")

@@ -1,10 +1,8 @@
 """As a user of mx_driving would write it, for an NPU."""
 
-import torch
-import torch_npu
-
 import mx_driving
 import mx_driving.fused
+import torch
 from mx_driving import deformable_aggregation
 from mx_driving.ops.npu_deformable_aggregation import AdsDeformableAggregation, npu_deformable_aggregation
 

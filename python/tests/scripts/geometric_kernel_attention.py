@@ -1,9 +1,7 @@
 """As a user of mx_driving would write it, for an NPU."""
 
-import torch
-import torch_npu
-
 import mx_driving
+import torch
 from mx_driving import geometric_kernel_attention
 from mx_driving.ops.geometric_kernel_attention import GeometricKernelAttentionFunc
 

@@ -1,11 +1,9 @@
 """As a user of mx_driving would write it, for an NPU."""
 
-import torch
-import torch_npu
-
 import mx_driving
 import mx_driving.fused
 import mx_driving.point
+import torch
 from mx_driving import multi_scale_deformable_attn
 from mx_driving.ops.multi_scale_deformable_attn import MultiScaleDeformableAttnFunction
 

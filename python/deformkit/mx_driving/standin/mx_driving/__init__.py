@@ -1,4 +1,5 @@
 """deformkit's operators under mx_driving's names, for scripts that run on the CPU."""
 
 import torch_npu  # noqa: F401  (as the original does: scripts call .npu() without importing it themselves)
+
 from deformkit.mx_driving import *  # noqa: F401, F403

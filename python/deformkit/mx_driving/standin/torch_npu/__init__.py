@@ -1,5 +1,5 @@
-"""Importing this makes "npu" another name for the CPU. A tensor that is moved there is a copy, as on a real NPU: scripts rely on it
-when they compute a reference from the original."""
+"""Importing this makes "npu" another name for the CPU. A tensor that is moved there is a copy, as on a real NPU: scripts rely on
+it when they compute a reference from the original."""
 
 import sys
 from typing import Any

@@ -1,5 +1,9 @@
 """Small models of transformers with random weights, one for each form of the attention."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 import transformers
 
@@ -44,12 +48,12 @@ RT_DETR = dict(
 MASK = dict(feature_size=32, mask_feature_size=32, hidden_dim=32, num_queries=10, backbone_config=SWIN)
 
 
-def deformable_detr():
+def deformable_detr() -> Any:
     config = transformers.DeformableDetrConfig(backbone_config=RESNET, num_feature_levels=4, **DETR)
     return transformers.DeformableDetrForObjectDetection(config), {}
 
 
-def grounding_dino():
+def grounding_dino() -> Any:
     text = transformers.BertConfig(
         hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=50
     )
@@ -66,13 +70,13 @@ def grounding_dino():
     return transformers.GroundingDinoForObjectDetection(config), {"input_ids": words}
 
 
-def mask2former():
+def mask2former() -> Any:
     config = transformers.Mask2FormerConfig(encoder_layers=2, encoder_feedforward_dim=32, dim_feedforward=32, **MASK)
     config.num_attention_heads = 4
     return transformers.Mask2FormerForUniversalSegmentation(config), {}
 
 
-def oneformer():
+def oneformer() -> Any:
     config = transformers.OneFormerConfig(
         encoder_layers=2,
         encoder_feedforward_dim=32,
@@ -88,16 +92,16 @@ def oneformer():
     return transformers.OneFormerForUniversalSegmentation(config), {"task_inputs": torch.randint(0, 50, (1, 77))}
 
 
-def rt_detr():
+def rt_detr() -> Any:
     return transformers.RTDetrForObjectDetection(transformers.RTDetrConfig(**RT_DETR)), {}
 
 
-def rt_detr_v2(method="default"):
+def rt_detr_v2(method: str = "default") -> Any:
     config = transformers.RTDetrV2Config(decoder_method=method, **RT_DETR)
     return transformers.RTDetrV2ForObjectDetection(config), {}
 
 
-def d_fine(points=(3, 6, 3)):
+def d_fine(points: Any = (3, 6, 3)) -> Any:
     backbone = transformers.HGNetV2Config(
         stem_channels=[3, 8, 8],
         stage_in_channels=[8, 16, 16, 16],
