@@ -1,45 +1,48 @@
-# The only list of targets and variants. CMake, the dispatch table, the tests and the benchmarks derive from it.
+# The only list of types, targets and variants. CMake, the dispatch table, tests, benchmarks and Python derive from it.
 # A variant's name, symbol and files are <operator>_<pass>_<type>_<target>, such as msda_forward_f32_avx512.
+
+# Storage types: Halide's name, which is NumPy's and PyTorch's as well; DLPack's; the type that is computed in; bits of exponent
+# and mantissa. The first is what benchmarks compare the others with.
+deformkit_type(f32 HALIDE float32 DLPACK kDLFloat BITS 32 ARITHMETIC f32 EXPONENT 8 MANTISSA 23)
+deformkit_type(f16 HALIDE float16 DLPACK kDLFloat BITS 16 ARITHMETIC f32 EXPONENT 5 MANTISSA 10)
+deformkit_type(bf16 HALIDE bfloat16 DLPACK kDLBfloat BITS 16 ARITHMETIC f32 EXPONENT 8 MANTISSA 7)
+deformkit_type(f64 HALIDE float64 DLPACK kDLFloat BITS 64 ARITHMETIC f64 EXPONENT 11 MANTISSA 52)
+set(types f32 f16 bf16 f64)
+set(types_of_16_bits f16 bf16)
+
+# Architectures: processors as CMake names them, Halide's name, and how C++ asks the CPU for a feature, @.
+deformkit_arch(x86 PROCESSORS x86_64 AMD64 HALIDE x86-64-linux SUPPORTS "__builtin_cpu_supports(\"@\")"
+               INCLUDE runtime/dispatch/cpu_x86.h)
+# Features that are asked for otherwise: not every compiler's __builtin_cpu_supports has a name for them.
+deformkit_feature(f16c SUPPORTS "deformkit::cpu_supports_f16c()")
 
 # Targets: what Halide compiles for, the float32 lanes of a vector register, what the CPU must have at run time, and for a GPU
 # Halide's name of its interface.
-deformkit_target(avx512 HALIDE x86-64-linux-sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-large_buffers LANES 16
+deformkit_target(avx512 ARCH x86 HALIDE sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-large_buffers LANES 16
                  CPU_FEATURES avx512f avx512cd avx512bw avx512dq avx512vl avx2 fma f16c)
-deformkit_target(avx2 HALIDE x86-64-linux-sse41-avx-f16c-fma-avx2-large_buffers LANES 8 CPU_FEATURES avx2 fma f16c)
-deformkit_target(sse41 HALIDE x86-64-linux-sse41-large_buffers LANES 4 CPU_FEATURES sse4.1)
-deformkit_target(opencl HALIDE x86-64-linux-sse41-opencl LANES 4 CPU_FEATURES sse4.1 GPU opencl)
+deformkit_target(avx2 ARCH x86 HALIDE sse41-avx-f16c-fma-avx2-large_buffers LANES 8 CPU_FEATURES avx2 fma f16c)
+deformkit_target(sse41 ARCH x86 HALIDE sse41-large_buffers LANES 4 CPU_FEATURES sse4.1)
+deformkit_target(opencl ARCH x86 HALIDE sse41-opencl LANES 4 CPU_FEATURES sse4.1 GPU opencl)
+set(cpus avx512 avx2 sse41)
 
-# Variants: operator, pass, storage type, targets, best first. Dispatch takes the first target that this machine supports; GPU
+# Variants: operator, pass, storage types, targets, best first. Dispatch takes the first target that this machine supports; GPU
 # targets are taken only when asked for, since the tensors are in host memory.
-deformkit_variants(msda forward f32 TARGETS avx512 avx2 sse41 opencl)
-deformkit_variants(msda forward f16 TARGETS avx512 avx2 sse41)
-deformkit_variants(msda forward bf16 TARGETS avx512 avx2 sse41)
-deformkit_variants(msda forward f64 TARGETS avx512 avx2 sse41)
-# The same operator in another traversal of the same data: the runtime runs it in place of `forward` of the same target where that
-# pays. No row of its own: chosen and named together with the row that it stands in for.
-deformkit_variants(msda forward_head_major f32 TARGETS avx512 avx2 sse41 COMPANION)
-deformkit_variants(msda forward_head_major f16 TARGETS avx512 avx2 sse41 COMPANION)
-deformkit_variants(msda forward_head_major bf16 TARGETS avx512 avx2 sse41 COMPANION)
-# What it reads of these types: value in float32.
-deformkit_variants(rows widen f16 TARGETS avx512 avx2 sse41 COMPANION)
-deformkit_variants(rows widen bf16 TARGETS avx512 avx2 sse41 COMPANION)
-
-# Backward: what samples get, what value gets, and the passes over rows of channels that go with them.
-foreach (type f32 f16 bf16 f64)
-    deformkit_variants(msda backward_samples ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(msda backward_value ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(rows magnitude ${type} TARGETS avx512 avx2 sse41)
-endforeach ()
-# Sums of float32 in the type of the gradient.
-deformkit_variants(rows narrow f16 TARGETS avx512 avx2 sse41)
-deformkit_variants(rows narrow bf16 TARGETS avx512 avx2 sse41)
+deformkit_variants(msda forward TYPES f32 TARGETS ${cpus} opencl)
+deformkit_variants(msda forward TYPES f16 bf16 f64 TARGETS ${cpus})
+# The same operator in another traversal of the same data: runs in place of `forward` of the same type and target where that pays.
+deformkit_variants(msda forward_head_major TYPES f32 f16 bf16 TARGETS ${cpus} IN_PLACE_OF forward)
+# Backward: what samples get, and what value gets.
+deformkit_variants(msda backward_samples TYPES ${types} TARGETS ${cpus})
+deformkit_variants(msda backward_value TYPES ${types} TARGETS ${cpus})
+deformkit_variants(rows magnitude TYPES ${types} TARGETS ${cpus})
 
 # Deformable aggregation and geometric kernel attention.
-foreach (type f32 f16 bf16 f64)
-    deformkit_variants(da forward ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(da backward_samples ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(da backward_value ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(gka forward ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(gka backward_samples ${type} TARGETS avx512 avx2 sse41)
-    deformkit_variants(gka backward_value ${type} TARGETS avx512 avx2 sse41)
+foreach (operator da gka)
+    foreach (pass forward backward_samples backward_value)
+        deformkit_variants(${operator} ${pass} TYPES ${types} TARGETS ${cpus})
+    endforeach ()
 endforeach ()
+
+# To the type of arithmetic, and from there, rounded: for passes that read or add up a tensor in that type.
+deformkit_variants(convert widen TYPES ${types_of_16_bits} TARGETS ${cpus})
+deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${cpus})

@@ -21,7 +21,7 @@ struct Variant {
 /// Best first within each type.
 inline std::vector<Variant> variants_of(const std::string &op, const std::string &pass, const std::string &type) {
     static const std::vector<Variant> all = {
-#define DEFORMKIT_VARIANT(op, pass, type, target) {#op, #pass, #type, #target},
+#define DEFORMKIT_VARIANT(op, pass, type, target, ...) {#op, #pass, #type, #target},
 #include "deformkit_variants.inc"
 #undef DEFORMKIT_VARIANT
     };

@@ -15,9 +15,9 @@ get_target_property(halide_include_dirs Halide::Runtime INTERFACE_INCLUDE_DIRECT
 find_path(DEFORMKIT_HALIDE_RUNTIME_INCLUDE_DIR HalideRuntime.h
           HINTS ${halide_include_dirs} ${HalideHelpers_DIR}/../../../include ${Halide_DIR}/../../../include REQUIRED)
 mark_as_advanced(DEFORMKIT_HALIDE_RUNTIME_INCLUDE_DIR)
-install(FILES ${DEFORMKIT_KERNEL_HEADERS} ${DEFORMKIT_HALIDE_RUNTIME_INCLUDE_DIR}/HalideRuntime.h
+install(FILES ${deformkit_variants_HEADERS} ${DEFORMKIT_HALIDE_RUNTIME_INCLUDE_DIR}/HalideRuntime.h
         DESTINATION ${kernel_include_dir} COMPONENT kernels EXCLUDE_FROM_ALL)
-foreach (kernel IN LISTS DEFORMKIT_KERNELS ITEMS deformkit_halide_runtime)
+foreach (kernel IN LISTS deformkit_variants_KERNELS ITEMS deformkit_halide_runtime)
     install(FILES $<TARGET_FILE:${kernel}> DESTINATION ${kernel_library_dir} COMPONENT kernels EXCLUDE_FROM_ALL)
 endforeach ()
 

@@ -4,6 +4,7 @@
 #include "generators/shared/storage.h"
 #include "schedules/da_backward.h"
 #include "schedules/da_forward.h"
+#include "schedules/da_knobs.h"
 
 namespace {
 
@@ -13,7 +14,7 @@ using namespace Halide;
 ///   feature_maps [D', G, (K - 1) * key_step + 1, B], D' >= D a multiple of kChannelMultiple;  map_table [N * S, 3];
 ///   sample_locations [2, P * N, A * parts, B];  weights [G, S, P * N, A * parts, B];  output [D, G, A, B].
 /// The innermost axes are dense; every other stride is free.
-class DaForward : public deformkit::VariantGenerator<DaForward> {
+class DaForward : public deformkit::VariantGenerator<DaForward, deformkit::DaForwardScheduleKnobs> {
 public:
     Input<Buffer<void, 4>> feature_maps{"feature_maps"};
     Input<Buffer<int32_t, 2>> map_table{"map_table"};
@@ -52,8 +53,12 @@ public:
         sample_locations.dim(0).set_extent(2);
         sample_locations.dim(1).set_stride(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
-        const int compute_lanes = lanes * 32 / deformkit::compute_type(storage_type).bits();
-        deformkit::schedule_da_forward_cpu(f, output, {compute_lanes, lanes == 16 ? 16 : 8, anchor_tile, part_tile, careful});
+        deformkit::DaForwardScheduleKnobs schedule = knobs;
+        if (schedule.accumulators == 0) {
+            schedule.accumulators = lanes == 16 ? 16 : 8;
+        }
+        deformkit::schedule_da_forward_cpu(
+            f, output, {deformkit::compute_lanes(storage_type, lanes), anchor_tile, part_tile, careful}, schedule);
     }
 };
 
@@ -62,7 +67,7 @@ public:
 ///   sample_locations [2, P, A];  weights [G, S, P, A];  grad_output [D', G, A];
 ///   grad_locations [2, P, A];  grad_weights [G, S, P, A]. Either gradient may have A = 0: not wanted.
 /// The innermost axes are dense; every other stride is free.
-class DaBackwardSamples : public deformkit::VariantGenerator<DaBackwardSamples> {
+class DaBackwardSamples : public deformkit::VariantGenerator<DaBackwardSamples, deformkit::DaBackwardSamplesScheduleKnobs> {
 public:
     Input<Buffer<void, 3>> feature_maps{"feature_maps"};
     Input<Buffer<int32_t, 2>> map_table{"map_table"};
@@ -106,7 +111,7 @@ public:
         map_table.dim(1).set_extent(deformkit::kLevelRows);
         deformkit::schedule_da_backward_samples_cpu(
             f, grad_locations, grad_weights,
-            {deformkit::compute_lanes(storage_type, lanes), in.num_channels, in.num_groups, careful});
+            {deformkit::compute_lanes(storage_type, lanes), in.num_channels, in.num_groups, careful}, knobs);
     }
 };
 
@@ -114,7 +119,7 @@ public:
 ///   map_table [1, 3];  sample_locations [2, P, A];  weights [G, P, A];  grad_output [D', G, A], D' a multiple of
 ///   kChannelMultiple; slab [D', G, cells], in the type of arithmetic.
 /// The innermost axes are dense; every other stride is free.
-class DaBackwardValue : public deformkit::VariantGenerator<DaBackwardValue> {
+class DaBackwardValue : public deformkit::VariantGenerator<DaBackwardValue, deformkit::DaBackwardValueScheduleKnobs> {
 public:
     Input<Buffer<int32_t, 2>> map_table{"map_table"};
     Input<Buffer<void, 3>> sample_locations{"sample_locations"};
@@ -145,7 +150,7 @@ public:
         sample_locations.dim(0).set_extent(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
         deformkit::schedule_da_backward_value_cpu(
-            f, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), slab.dim(1).extent(), careful});
+            f, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), slab.dim(1).extent(), careful}, knobs);
     }
 };
 

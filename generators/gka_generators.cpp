@@ -2,6 +2,7 @@
 #include "generators/shared/buffers.h"
 #include "generators/shared/storage.h"
 #include "schedules/gka.h"
+#include "schedules/gka_knobs.h"
 
 namespace {
 
@@ -11,7 +12,7 @@ using namespace Halide;
 ///   value [D', (K - 1) * key_step + 1], D' >= D a multiple of kChannelMultiple;  level_table [S, 3];
 ///   sampling_locations [2, S, Q], bits of LocationKind;  attention_weights [S, Q];  output [D, Q].
 /// The innermost axes are dense; every other stride is free.
-class GkaForward : public deformkit::VariantGenerator<GkaForward> {
+class GkaForward : public deformkit::VariantGenerator<GkaForward, deformkit::GkaForwardScheduleKnobs> {
 public:
     Input<Buffer<void, 2>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
@@ -56,7 +57,7 @@ public:
 };
 
 /// The same with grad_output [D', Q] and grad_weights [S, Q].
-class GkaBackwardSamples : public deformkit::VariantGenerator<GkaBackwardSamples> {
+class GkaBackwardSamples : public deformkit::VariantGenerator<GkaBackwardSamples, deformkit::GkaBackwardSamplesScheduleKnobs> {
 public:
     Input<Buffer<void, 2>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
@@ -106,7 +107,7 @@ public:
 ///   level_table [S, 3];  sampling_locations [2, S, Q];  attention_weights [S, Q];  grad_output [D', Q], D' a multiple of
 ///   kChannelMultiple;  slab [D', cells], in the type of arithmetic.
 /// The innermost axes are dense; every other stride is free.
-class GkaBackwardValue : public deformkit::VariantGenerator<GkaBackwardValue> {
+class GkaBackwardValue : public deformkit::VariantGenerator<GkaBackwardValue, deformkit::GkaBackwardValueScheduleKnobs> {
 public:
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
     Input<Buffer<int32_t, 3>> sampling_locations{"sampling_locations"};

@@ -4,6 +4,7 @@
 #include "generators/shared/storage.h"
 #include "schedules/msda_backward.h"
 #include "schedules/msda_forward.h"
+#include "schedules/msda_knobs.h"
 
 namespace {
 
@@ -13,13 +14,14 @@ using namespace Halide;
 ///   value [D', M, (K - 1) * key_step + 1, B], D' >= D a multiple of the vector width, K >= 2;  level_table [M * S, 3];
 ///   sampling_locations [2, M * S, Q, B];  attention_weights [M * S, Q, B];  output [D, M, Q, B].
 /// The innermost axes are dense; every other stride is free. Head-major takes value in the type of arithmetic.
-template <deformkit::Traversal traversal>
-class MsdaForwardGenerator : public deformkit::VariantGenerator<MsdaForwardGenerator<traversal>> {
+template <deformkit::Traversal traversal, typename Knobs>
+class MsdaForwardGenerator : public deformkit::VariantGenerator<MsdaForwardGenerator<traversal, Knobs>, Knobs> {
 public:
     template <typename T>
     using Input = GeneratorInput<T>;
     template <typename T>
     using Output = GeneratorOutput<T>;
+    using MsdaForwardGenerator::VariantGenerator::knobs;
     using MsdaForwardGenerator::VariantGenerator::lanes;
     using MsdaForwardGenerator::VariantGenerator::storage_type;
 
@@ -81,7 +83,8 @@ public:
 ///   sampling_locations [2, M * S, X, Y];  attention_weights [M * S, X, Y];  grad_output [D', M, X, Y];
 ///   grad_locations [2, M * S, X, Y];  grad_weights [M * S, X, Y]. Either gradient may have X = Y = 0: not wanted.
 /// The innermost axes are dense; every other stride is free.
-class MsdaBackwardSamples : public deformkit::VariantGenerator<MsdaBackwardSamples> {
+class MsdaBackwardSamples
+    : public deformkit::VariantGenerator<MsdaBackwardSamples, deformkit::MsdaBackwardSamplesScheduleKnobs> {
 public:
     Input<Buffer<void, 3>> value{"value"};
     Input<Buffer<int32_t, 2>> level_table{"level_table"};
@@ -139,7 +142,7 @@ public:
 ///   sampling_locations [2, S * Q];  attention_weights [S * Q];  grad_output [D', Q], D' a multiple of 16;
 ///   slab [D', cells], cells >= 2, in the type of arithmetic, added to.
 /// The innermost axes are dense; every other stride is free.
-class MsdaBackwardValue : public deformkit::VariantGenerator<MsdaBackwardValue> {
+class MsdaBackwardValue : public deformkit::VariantGenerator<MsdaBackwardValue, deformkit::MsdaBackwardValueScheduleKnobs> {
 public:
     Input<Buffer<void, 2>> sampling_locations{"sampling_locations"};
     Input<Buffer<void, 1>> attention_weights{"attention_weights"};
@@ -184,8 +187,9 @@ public:
 
 }  // namespace
 
-using MsdaForward = MsdaForwardGenerator<deformkit::Traversal::kGrouped>;
-using MsdaForwardHeadMajor = MsdaForwardGenerator<deformkit::Traversal::kHeadMajor>;
+using MsdaForward = MsdaForwardGenerator<deformkit::Traversal::kGrouped, deformkit::MsdaForwardScheduleKnobs>;
+using MsdaForwardHeadMajor =
+    MsdaForwardGenerator<deformkit::Traversal::kHeadMajor, deformkit::MsdaForwardHeadMajorScheduleKnobs>;
 
 HALIDE_REGISTER_GENERATOR(MsdaForward, msda_forward)
 HALIDE_REGISTER_GENERATOR(MsdaForwardHeadMajor, msda_forward_head_major)

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "generators/algorithms/da_visible.h"
+#include "schedules/da_knobs.h"
 
 namespace deformkit {
 
@@ -12,20 +13,19 @@ namespace deformkit {
 template <typename Schedule>
 void for_common_groups(Halide::Stage update, const Halide::Expr &channels, const Halide::Expr &groups, int lanes,
                        int accumulators, const Schedule &schedule) {
-    for (int common : {32, 16, 64}) {
-        const int vectors = std::max(1, common / lanes), most = std::max(1, accumulators / vectors);
-        schedule(update.specialize(channels == common && groups % most == 0), vectors, most);
-        if (common == 32 && most > 2) {
-            schedule(update.specialize(channels == common && groups % 2 == 0), vectors, 2);
+    for (const DaCommonSize &common : kDaCommonSizes) {
+        const int vectors = std::max(1, common.channels / lanes), most = std::max(1, accumulators / vectors);
+        const int unrolled = common.groups == 0 ? most : common.groups;
+        if (common.groups < most) {
+            schedule(update.specialize(channels == common.channels && groups % unrolled == 0), vectors, unrolled);
         }
     }
     schedule(update, 1, 1);
 }
 
 /// Memory of the kind `Stack` is kept from one turn of a loop to the next; of its size, only the compiler knows nothing.
-inline void schedule_da_visible(DaVisible &visible, const Halide::LoopLevel &at, int lanes) {
-    // By vectors of 8, what is left one by one: an anchor has a dozen points.
-    visible.visible.vectorize(visible.p, std::min(lanes, 8), Halide::TailStrategy::GuardWithIf);
+inline void schedule_da_visible(DaVisible &visible, const Halide::LoopLevel &at, int vector) {
+    visible.visible.vectorize(visible.p, vector, Halide::TailStrategy::GuardWithIf);
     for (Halide::Func *each : {&visible.visible, &visible.slot, &visible.list}) {
         each->compute_at(at).store_in(Halide::MemoryType::Stack);
     }

@@ -1,17 +1,19 @@
 #pragma once
 
 #include "generators/algorithms/da_backward.h"
+#include "schedules/da_knobs.h"
 
 namespace deformkit {
 
-struct DaBackwardCpuKnobs {
+struct DaBackwardExtents {
     int lanes;  ///< of the type of arithmetic in a vector register
     Halide::Expr num_channels, num_groups;
     Halide::Expr careful;
 };
 
 void schedule_da_backward_samples_cpu(DaBackwardSamples &f, Halide::Func grad_locations, Halide::Func grad_weights,
-                                      const DaBackwardCpuKnobs &knobs);
-void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardCpuKnobs &knobs);
+                                      const DaBackwardExtents &extents, const DaBackwardSamplesScheduleKnobs &knobs);
+void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardExtents &extents,
+                                    const DaBackwardValueScheduleKnobs &knobs);
 
 }  // namespace deformkit

@@ -13,10 +13,4 @@ void schedule_rows_magnitude_cpu(RowsMagnitude &f, int lanes) {
     lanewise.compute_root().vectorize(u, lanes).update().reorder(u, v, f.elements.y, f.elements.z).vectorize(u, lanes);
 }
 
-// Cell by cell, all heads of one before the next: the order of memory, either for what is read or for what is written.
-void schedule_rows_convert_cpu(Func output, const RowsAxes &axes, int lanes) {
-    output.reorder(axes.d, axes.m, axes.cell).vectorize(axes.d, lanes, TailStrategy::GuardWithIf);
-    output.specialize(output.output_buffer().dim(0).extent() == 32).unroll(axes.d);
-}
-
 }  // namespace deformkit

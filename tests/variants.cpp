@@ -18,7 +18,7 @@ bool has_f16c() {
 
 const std::vector<Variant> &all_variants() {
     static const std::vector<Variant> variants = {
-#define DEFORMKIT_VARIANT(op, pass, type, target) {#op, #pass, #type, #target},
+#define DEFORMKIT_VARIANT(op, pass, type, target, ...) {#op, #pass, #type, #target},
 #include "deformkit_variants.inc"
 #undef DEFORMKIT_VARIANT
     };

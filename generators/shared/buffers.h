@@ -3,17 +3,50 @@
 
 #include <Halide.h>
 
+#include <array>
+#include <utility>
+
+#include "schedules/knobs.h"
+
 namespace deformkit {
 
 /// Kernels that read whole vectors of channels want this many, or a multiple: the widest vector of float32.
 constexpr int kChannelMultiple = 16;
 
+/// The schedule knobs of a pass as GeneratorParams.
+template <typename Knobs>
+class KnobParams {
+public:
+    operator Knobs() const {
+        Knobs values;
+        for (size_t i = 0; i < Knobs::kCount; i++) {
+            values.*Knobs::fields()[i] = params_[i];
+        }
+        return values;
+    }
+
+private:
+    using Param = Halide::GeneratorParam<int>;
+
+    static Param param(const Knob &knob) {
+        return Param(knob.name, static_cast<int>(knob.standard), static_cast<int>(knob.lowest), static_cast<int>(knob.highest));
+    }
+    template <size_t... I>
+    static std::array<Param, Knobs::kCount> params(std::index_sequence<I...>) {
+        return {{param(Knobs::knobs()[I])...}};
+    }
+
+    // Made in place: Halide takes for a generator's what lies within it.
+    std::array<Param, Knobs::kCount> params_{params(std::make_index_sequence<Knobs::kCount>())};
+};
+
 /// What the build tells every generator.
-template <typename T>
+template <typename T, typename Knobs>
 class VariantGenerator : public Halide::Generator<T> {
 public:
     Halide::GeneratorParam<Halide::Type> storage_type{"storage_type", Halide::Float(32)};
     Halide::GeneratorParam<int> lanes{"lanes", 8};  ///< of float32 in a vector register
+    KnobParams<Knobs> knobs;
 };
 
 /// Lanes of the type of arithmetic, where a vector holds `lanes` of float32.

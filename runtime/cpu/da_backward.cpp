@@ -7,9 +7,11 @@
 #include "runtime/cpu/plan.h"
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/dispatch/kernel.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
+#include "schedules/da_knobs.h"
 
 namespace deformkit {
 
@@ -25,8 +27,8 @@ public:
           grad_weights_(call.grad_weights),
           samples_kernel_(choose_variant("da_backward_samples", a_.feature_maps.dtype)),
           maps_kernel_(choose_variant("da_backward_value", a_.feature_maps.dtype)),
-          narrow_kernel_(companion(maps_kernel_, "rows_narrow")),
-          knobs_(host_knobs<DaBackwardKnobs>(maps_kernel_)) {
+          narrow_kernel_(companion(maps_kernel_, "convert_narrow")),
+          knobs_(host_knobs<DaBackwardValueHostKnobs>(maps_kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -229,7 +231,7 @@ private:
     Tensor grad_output_;
     std::optional<Tensor> grad_maps_, grad_locations_, grad_weights_;  // those that are wanted
     const Variant &samples_kernel_, &maps_kernel_, *narrow_kernel_;
-    const DaBackwardKnobs &knobs_;
+    const DaBackwardValueHostKnobs &knobs_;
     int64_t count_ = 1;                 // batch items at once
     int64_t anchors_ = 0, points_ = 0;  // of a task
     DaCells maps_;

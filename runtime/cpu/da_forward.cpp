@@ -5,8 +5,10 @@
 #include "runtime/cpu/da_cells.h"
 #include "runtime/cpu/plan.h"
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/dispatch/kernel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
+#include "schedules/da_knobs.h"
 
 namespace deformkit {
 
@@ -41,7 +43,7 @@ public:
         : a_(call.inputs),
           output_(call.output),
           kernel_(choose_variant("da_forward", a_.feature_maps.dtype)),
-          knobs_(host_knobs<DaForwardKnobs>(kernel_)) {
+          knobs_(host_knobs<DaForwardHostKnobs>(kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -126,7 +128,7 @@ private:
     DaInputs a_;
     Tensor output_;
     const Variant &kernel_;
-    const DaForwardKnobs &knobs_;
+    const DaForwardHostKnobs &knobs_;
     int64_t count_ = 1;  // batch items at once
     Parts parts_{1, 0};
     DaCells maps_;

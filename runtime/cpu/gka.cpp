@@ -7,9 +7,11 @@
 #include "runtime/cpu/plan.h"
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/dispatch/kernel.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
+#include "schedules/gka_knobs.h"
 
 namespace deformkit {
 
@@ -69,7 +71,7 @@ public:
         : a_(call.inputs),
           output_(call.output),
           kernel_(choose_variant("gka_forward", a_.value.dtype)),
-          knobs_(host_knobs<GkaForwardKnobs>(kernel_)) {
+          knobs_(host_knobs<GkaForwardHostKnobs>(kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -117,7 +119,7 @@ private:
     MsdaInputs a_;
     Tensor output_;
     const Variant &kernel_;
-    const GkaForwardKnobs &knobs_;
+    const GkaForwardHostKnobs &knobs_;
     int64_t count_ = 1;
     CallArray<int32_t> levels_;
     StagedCells value_;
@@ -134,8 +136,8 @@ public:
           grad_weights_(call.grad_weights),
           samples_kernel_(choose_variant("gka_backward_samples", a_.value.dtype)),
           value_kernel_(choose_variant("gka_backward_value", a_.value.dtype)),
-          narrow_kernel_(companion(value_kernel_, "rows_narrow")),
-          knobs_(host_knobs<GkaBackwardKnobs>(value_kernel_)) {
+          narrow_kernel_(companion(value_kernel_, "convert_narrow")),
+          knobs_(host_knobs<GkaBackwardValueHostKnobs>(value_kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -259,7 +261,7 @@ private:
     Tensor grad_output_;
     std::optional<Tensor> grad_value_, grad_weights_;
     const Variant &samples_kernel_, &value_kernel_, *narrow_kernel_;
-    const GkaBackwardKnobs &knobs_;
+    const GkaBackwardValueHostKnobs &knobs_;
     int64_t count_ = 1;
     bool whole_ = false;  // a task takes all levels of a head
     CallArray<int32_t> levels_;

@@ -11,9 +11,11 @@
 #include "runtime/cpu/plan.h"
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/dispatch/kernel.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
+#include "schedules/msda_knobs.h"
 
 namespace deformkit {
 
@@ -36,8 +38,8 @@ public:
           samples_kernel_(choose_variant("msda_backward_samples", a_.value.dtype)),
           value_kernel_(choose_variant("msda_backward_value", a_.value.dtype)),
           magnitude_kernel_(choose_variant("rows_magnitude", a_.value.dtype)),
-          narrow_kernel_(companion(value_kernel_, "rows_narrow")),
-          knobs_(host_knobs<MsdaBackwardKnobs>(value_kernel_)) {
+          narrow_kernel_(companion(value_kernel_, "convert_narrow")),
+          knobs_(host_knobs<MsdaBackwardValueHostKnobs>(value_kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -318,7 +320,7 @@ private:
     Tensor grad_output_;
     std::optional<Tensor> grad_value_, grad_locations_, grad_weights_;  // those that are wanted
     const Variant &samples_kernel_, &value_kernel_, &magnitude_kernel_, *narrow_kernel_;
-    const MsdaBackwardKnobs &knobs_;
+    const MsdaBackwardValueHostKnobs &knobs_;
     int64_t count_ = 1;  // batch items at once
     CallArray<int32_t> levels_;
     Blocks blocks_;

@@ -5,9 +5,11 @@
 #include "runtime/cpu/blocks.h"
 #include "runtime/cpu/plan.h"
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/dispatch/kernel.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
+#include "schedules/msda_knobs.h"
 
 namespace deformkit {
 
@@ -20,21 +22,20 @@ public:
           output_(call.output),
           row_(choose_variant("msda_forward", a_.value.dtype)),
           kernel_(&row_),
-          knobs_(host_knobs<MsdaForwardKnobs>(row_)) {
+          knobs_(host_knobs<MsdaForwardHostKnobs>(row_)) {
         if (is_nothing()) {
             return;
         }
         count_ = batches_at_once(a_, {&output_}, knobs_.packed_bytes);
         Packing packing;
-        if (a_.reads_per_cell_reach(knobs_.head_major_reads)) {
-            if (const Variant *head_major = companion(row_, "msda_forward_head_major")) {
-                kernel_ = head_major;
-                // float16 and bfloat16 are converted once, rather than with each sample: against that, float16 takes 0.8x the
-                // time on detr_encoder (Xeon, AVX-512, one thread), bfloat16 0.93x.
-                packing.widen = companion(row_, "rows_widen");
-                packing.always = packing.widen != nullptr || a_.reads_per_cell_reach(knobs_.packing_reads);
-                blocks_ = Blocks(memory_, a_.samples(), a_.Q, knobs_.block_queries);
-            }
+        const bool pays = a_.reads_per_cell_reach(knobs_.head_major_reads);
+        if (const Variant *head_major = in_place_of(row_, "msda_forward_head_major", pays)) {
+            kernel_ = head_major;
+            // float16 and bfloat16 are converted once, rather than with each sample: against that, float16 takes 0.8x the time
+            // on detr_encoder (Xeon, AVX-512, one thread), bfloat16 0.93x.
+            packing.widen = companion(row_, "convert_widen");
+            packing.always = packing.widen != nullptr || a_.reads_per_cell_reach(knobs_.packing_reads);
+            blocks_ = Blocks(memory_, a_.samples(), a_.Q, knobs_.block_queries);
         }
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
@@ -156,7 +157,7 @@ private:
     MsdaInputs a_;
     Tensor output_;
     const Variant &row_, *kernel_;  // of the dispatch table, and what runs in its place where cells are read often
-    const MsdaForwardKnobs &knobs_;
+    const MsdaForwardHostKnobs &knobs_;
     int64_t count_ = 1;  // batch items at once
     CallArray<int32_t> levels_;
     Blocks blocks_;

@@ -52,34 +52,6 @@ protected:
     int threads_ = num_threads();
 };
 
-// PLACEHOLDER until the tables of knobs are there.
-struct MsdaForwardKnobs {
-    int64_t task_samples = 4096, most_task_queries = 1024, block_queries = 64, head_major_reads = 16, packing_reads = 32,
-            packed_bytes = 64 << 20, ranges_per_thread = 4, streaming_bytes = 4 << 20;
-};
-struct MsdaBackwardKnobs {
-    int64_t block_queries = 128, least_block_queries = 16, least_blocks = 16, slab_writes = 2, find_cells_cost = 3,
-            add_vector_cost = 8, packing_reads = 32, packed_bytes = 64 << 20, streaming_bytes = 4 << 20;
-};
-struct DaForwardKnobs {
-    int64_t most_task_anchors = 256, few_anchors = 64, part_samples = 256, tiles_per_thread = 2, packed_bytes = 64 << 20;
-};
-struct DaBackwardKnobs {
-    int64_t task_bytes = 512 << 10, tasks_per_thread = 4, packed_bytes = 64 << 20, streaming_bytes = 4 << 20;
-};
-struct GkaForwardKnobs {
-    int64_t task_samples = 8192, tasks_per_thread = 4, head_major_reads = 16, packed_bytes = 64 << 20;
-};
-struct GkaBackwardKnobs {
-    int64_t task_samples = 8192, tasks_per_thread = 4, many_heads = 16, slab_bytes = 3 << 19, head_major_reads = 16,
-            packed_bytes = 64 << 20, streaming_bytes = 4 << 20;
-};
-template <typename Knobs>
-const Knobs &host_knobs(const struct Variant &) {
-    static const Knobs knobs;
-    return knobs;
-}
-
 std::unique_ptr<Plan> plan(const MsdaForwardCall &call);
 std::unique_ptr<Plan> plan(const MsdaBackwardCall &call);
 std::unique_ptr<Plan> plan(const GkaForwardCall &call);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/dispatch/kernel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
 

@@ -5,80 +5,29 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <type_traits>
 
-#include "deformkit_variants.h"
-#include "runtime/dispatch/cpu_features.h"
 #include "runtime/interface/error.h"
 #include "runtime/system/log.h"
 #include "runtime/system/parallel.h"
+#include "runtime/tensor/types.h"
 
 namespace deformkit {
 
 namespace {
 
-struct Target {
-    const char *name;
-    bool (*supported)();
-    const halide_device_interface_t *(*device)();  ///< nullptr: the CPU
-    bool gpu;
-};
-
-constexpr Target kTargets[] = {
-#define DEFORMKIT_TARGET(name, supported, device) \
-    {#name, [] { return static_cast<bool>(supported); }, device, !std::is_null_pointer_v<decltype(device)>},
-#include "deformkit_targets.inc"
-#undef DEFORMKIT_TARGET
-};
-
-constexpr const Target &target_named(const char *name) {
-    for (const Target &target : kTargets) {
-        if (std::string_view(target.name) == name) {
-            return target;
-        }
-    }
-    throw std::logic_error("variants.cmake: a variant for an unknown target");
-}
-
-#define DEFORMKIT_VARIANT(operator_, pass, type, target) \
-    {#operator_ "_" #pass "_" #type "_" #target,         \
-     #operator_ "_" #pass,                               \
-     #type,                                              \
-     #target,                                            \
-     target_named(#target).gpu,                          \
-     target_named(#target).supported,                    \
-     operator_##_##pass##_##type##_##target##_argv},
-constexpr Variant kVariants[] = {
-#include "deformkit_variants.inc"
-};
-
-constexpr Variant kCompanions[] = {
-#include "deformkit_companions.inc"
-#undef DEFORMKIT_VARIANT
-};
-
-// The forced target, or nullptr. Points into kTargets.
-std::atomic<const char *> forced_target{nullptr};
+std::atomic<const Target *> forced_target{nullptr};
+std::atomic<const Variant *> forced_kernel{nullptr};
 std::atomic<bool> environment_read{false};
 thread_local const char *last_variant = "";
 
-const char *type_name(DLDataType dtype) {
-    if (dtype.code == kDLFloat) {
-        return dtype.bits == 32 ? "f32" : dtype.bits == 16 ? "f16" : dtype.bits == 64 ? "f64" : nullptr;
-    }
-    return dtype.code == kDLBfloat && dtype.bits == 16 ? "bf16" : nullptr;
-}
-
 void force_target(const char *name, const char *argument) {
-    const char *found = nullptr;
+    const Target *found = nullptr;
     std::string known;
-    for (const Target &target : kTargets) {
+    for (const Target &target : all_targets()) {
         known += (known.empty() ? "" : ", ") + std::string(target.name);
         if (name != nullptr && std::strcmp(name, target.name) == 0) {
-            found = target.name;
+            found = &target;
         }
     }
     if (name != nullptr && found == nullptr) {
@@ -96,71 +45,38 @@ void read_environment() {
 }
 
 /// Whether a device of this kind answers. Asked once: drivers take their time.
-bool device_answers(const char *target) {
+bool device_answers(const Target &target) {
     static std::mutex mutex;
     static std::map<std::string, bool> answers;
     std::lock_guard<std::mutex> lock(mutex);
-    const auto [entry, is_new] = answers.try_emplace(target, false);
+    const auto [entry, is_new] = answers.try_emplace(target.name, false);
     if (is_new) {
         halide_dimension_t dimension(0, 1, 1);
         halide_buffer_t buffer{};
         buffer.type = halide_type_t(halide_type_float, 32);
         buffer.dimensions = 1;
         buffer.dim = &dimension;
-        entry->second = halide_device_malloc(nullptr, &buffer, target_named(target).device()) == 0;
+        entry->second = halide_device_malloc(nullptr, &buffer, target.device()) == 0;
         halide_device_free(nullptr, &buffer);
     }
     return entry->second;
 }
 
 /// Why a row is passed over, or nullptr.
-const char *rejection(const Variant &variant, const char *forced) {
-    if (forced != nullptr && std::strcmp(forced, variant.target) != 0) {
+const char *rejection(const Variant &variant, const Target *forced) {
+    if (forced != nullptr && forced != variant.target) {
         return "another target is forced";
     }
-    if (!variant.supported()) {
+    if (!variant.target->supported()) {
         return "this CPU lacks its instructions";
     }
     if (variant.gpu && forced == nullptr) {
         return "the tensors are in host memory";
     }
-    if (variant.gpu && !device_answers(variant.target)) {
+    if (variant.gpu && !device_answers(*variant.target)) {
         return "no such device answers";
     }
     return nullptr;
-}
-
-deformkit_status status_of(int halide_error) {
-    switch (halide_error) {
-        case halide_error_code_out_of_memory:
-            return DEFORMKIT_OUT_OF_MEMORY;
-        case halide_error_code_buffer_allocation_too_large:
-        case halide_error_code_buffer_extents_too_large:
-            return DEFORMKIT_NO_VARIANT;
-        case halide_error_code_no_device_interface:
-        case halide_error_code_device_interface_no_device:
-        case halide_error_code_device_malloc_failed:
-        case halide_error_code_device_free_failed:
-        case halide_error_code_device_sync_failed:
-        case halide_error_code_device_run_failed:
-        case halide_error_code_device_buffer_copy_failed:
-        case halide_error_code_copy_to_host_failed:
-        case halide_error_code_copy_to_device_failed:
-        case halide_error_code_gpu_device_error:
-        case halide_error_code_symbol_not_found:
-        case halide_error_code_generic_error:
-            return DEFORMKIT_DEVICE_FAILURE;
-        default:
-            return DEFORMKIT_INTERNAL_ERROR;
-    }
-}
-
-void require_success(const Variant &variant, int result) {
-    if (result != 0) {
-        const deformkit_status status =
-            variant.gpu || status_of(result) != DEFORMKIT_DEVICE_FAILURE ? status_of(result) : DEFORMKIT_INTERNAL_ERROR;
-        throw Failure(status, std::string(variant.name) + ": " + last_halide_error());
-    }
 }
 
 }  // namespace
@@ -168,12 +84,12 @@ void require_success(const Variant &variant, int result) {
 const Variant &choose_variant(const char *operation, DLDataType dtype) {
     initialise_halide();
     read_environment();
-    const char *forced = forced_target.load();
-    const char *type = type_name(dtype);
+    const Target *forced = forced_target.load();
+    const StorageType *type = storage_type(dtype);
     const auto serves = [&](const Variant &variant) {
-        return type != nullptr && std::strcmp(variant.operation, operation) == 0 && std::strcmp(variant.type, type) == 0;
+        return type != nullptr && std::strcmp(variant.operation, operation) == 0 && std::strcmp(variant.type, type->name) == 0;
     };
-    for (const Variant &variant : kVariants) {
+    for (const Variant &variant : all_variants()) {
         if (serves(variant)) {
             const char *reason = rejection(variant, forced);
             if (reason == nullptr) {
@@ -183,50 +99,64 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
         }
     }
     std::string reasons;
-    for (const Variant &variant : kVariants) {
+    for (const Variant &variant : all_variants()) {
         if (serves(variant)) {
             reasons += std::string("; ") + variant.name + ": " + rejection(variant, forced);
         }
     }
-    throw Failure(DEFORMKIT_NO_VARIANT, std::string(operation) + ": no variant serves " + (type ? type : "this type") +
-                                            (forced ? std::string(" on target ") + forced : " on this machine") + reasons);
+    throw Failure(DEFORMKIT_NO_VARIANT, std::string(operation) + ": no variant serves " + (type ? type->name : "this type") +
+                                            (forced ? std::string(" on target ") + forced->name : " on this machine") +
+                                            reasons);
 }
 
 const Variant *companion(const Variant &variant, const char *operation) {
-    const auto find = [&](const auto &table) -> const Variant * {
-        for (const Variant &other : table) {
-            if (std::strcmp(other.operation, operation) == 0 && std::strcmp(other.type, variant.type) == 0 &&
-                std::strcmp(other.target, variant.target) == 0) {
-                return &other;
-            }
+    for (const Variant &other : all_variants()) {
+        if (other.target == variant.target && std::strcmp(other.operation, operation) == 0 &&
+            std::strcmp(other.type, variant.type) == 0) {
+            return &other;
         }
-        return nullptr;
-    };
-    const Variant *found = find(kCompanions);
-    return found != nullptr ? found : find(kVariants);
+    }
+    return nullptr;
 }
 
-void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers) {
-    log("%s: runs", variant.name);
-    if (!variant.gpu) {
-        require_success(variant, variant.run(args));
-        return;
+const Variant *in_place_of(const Variant &variant, const char *operation, bool pays) {
+    const Variant *other = companion(variant, operation);
+    const Variant *forced = forced_kernel.load();
+    if (forced == &variant || forced == other) {
+        return forced == &variant ? nullptr : other;
     }
-    struct DeviceCopies {
-        std::initializer_list<halide_buffer_t *> buffers;
-        ~DeviceCopies() {
-            for (halide_buffer_t *buffer : buffers) {
-                halide_device_free(nullptr, buffer);
-            }
+    return pays ? other : nullptr;
+}
+
+void force_kernel(const char *name) {
+    const Variant *found = nullptr;
+    for (const Variant &variant : all_variants()) {
+        if (name != nullptr && std::strcmp(variant.name, name) == 0) {
+            found = &variant;
         }
-    } copies{buffers};
-    for (halide_buffer_t *buffer : buffers) {
-        buffer->set_host_dirty(true);
     }
-    halide_buffer_t *output = *(buffers.end() - 1);
-    output->set_host_dirty(false);
-    require_success(variant, variant.run(args));
-    require_success(variant, halide_copy_to_host(nullptr, output));
+    if (name != nullptr && found == nullptr) {
+        throw Failure(DEFORMKIT_INVALID_VALUE, std::string("kernel: expected the name of a variant, got ") + name);
+    }
+    force_target(found != nullptr ? found->target->name : nullptr, "kernel");
+    forced_kernel.store(found);
+}
+
+void set_host_knob(const Variant &variant, const char *name, int64_t value) {
+    const HostKnobs &host = variant.host_knobs;
+    for (size_t i = 0; i < host.count; i++) {
+        const Knob &knob = host.knobs[i];
+        if (std::strcmp(knob.name, name) == 0) {
+            if (value < knob.lowest || value > knob.highest) {
+                throw Failure(DEFORMKIT_INVALID_VALUE, std::string(variant.name) + ": " + name + ": expected " +
+                                                           std::to_string(knob.lowest) + " to " + std::to_string(knob.highest) +
+                                                           ", got " + std::to_string(value));
+            }
+            host.at(host.values, i) = value;
+            return;
+        }
+    }
+    throw Failure(DEFORMKIT_INVALID_VALUE, std::string(variant.name) + ": no host knob is called " + name);
 }
 
 void set_last_variant(const char *name) {

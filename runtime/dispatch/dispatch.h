@@ -1,36 +1,24 @@
 // From an operator, pass and type to the compiled kernel that this machine runs best.
 #pragma once
 
-#include <HalideRuntime.h>
-
-#include <initializer_list>
-
 #include "deformkit/deformkit.h"
+#include "runtime/dispatch/variant.h"
 
 namespace deformkit {
-
-/// One row of variants.cmake.
-struct Variant {
-    const char *name;       ///< msda_forward_f32_avx512
-    const char *operation;  ///< msda_forward
-    const char *type;       ///< f32
-    const char *target;     ///< avx512
-    bool gpu;
-    bool (*supported)();  ///< by this machine's CPU; whether a GPU answers is asked separately
-    int (*run)(void **args);
-};
 
 /// The first row that serves `operation` (operator_pass) on `dtype` and that this machine supports, or the forced one.
 const Variant &choose_variant(const char *operation, DLDataType dtype);
 
-/// The companion kernel of this name for the same type and target, or nullptr where there is none.
+/// `operation` for the same type and target, or nullptr where there is no such kernel.
 const Variant *companion(const Variant &variant, const char *operation);
 
-/// Runs a kernel: buffers as halide_buffer_t *, scalars as pointers to them, in the kernel's order; `buffers` lists the
-/// buffers, output last. A GPU's copies of them are made and dropped here.
-void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers);
+/// The same for a kernel that runs in place of `variant` where that `pays`, else nullptr: `variant` runs itself.
+const Variant *in_place_of(const Variant &variant, const char *operation, bool pays);
 
-/// Remembered for deformkit_last_variant().
+/// For tests: a row by its name, which calls must run on its target, whether or not that pays; nullptr: free choice.
+void force_kernel(const char *name);
+
+/// The kernel that ran, for deformkit_last_variant(); "" where none was needed.
 void set_last_variant(const char *name);
 
 }  // namespace deformkit

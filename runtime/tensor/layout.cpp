@@ -4,6 +4,7 @@
 #include <iterator>
 #include <new>
 
+#include "runtime/dispatch/kernel.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 

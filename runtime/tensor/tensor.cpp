@@ -17,11 +17,12 @@ namespace {
     throw Failure(status, std::string(name) + ": expected " + expected + ", got " + got);
 }
 
-constexpr const char *kStorageTypes = "one of float32, float16, bfloat16, float64";
-
-bool is_storage_dtype(DLDataType dtype) {
-    return dtype.code == kDLBfloat ? dtype.bits == 16
-                                   : dtype.code == kDLFloat && (dtype.bits == 16 || dtype.bits == 32 || dtype.bits == 64);
+std::string storage_types() {
+    std::string names;
+    for (const StorageType &type : kStorageTypes) {
+        names += std::string(names.empty() ? "one of " : ", ") + type.long_name;
+    }
+    return names;
 }
 
 std::string shape_text(const int64_t *shape, int ndim) {
@@ -190,6 +191,9 @@ Tensor Tensor::swap_axes(int a, int b) const {
 }
 
 std::string dtype_name(DLDataType dtype) {
+    if (const StorageType *type = storage_type(dtype)) {
+        return type->long_name;
+    }
     std::string name;
     switch (dtype.code) {
         case kDLInt:
@@ -215,10 +219,6 @@ std::string dtype_name(DLDataType dtype) {
     }
     name += std::to_string(dtype.bits);
     return dtype.lanes == 1 ? name : name + "x" + std::to_string(dtype.lanes);
-}
-
-DLDataType arithmetic_type(DLDataType storage) {
-    return {kDLFloat, static_cast<uint8_t>(storage.bits == 64 ? 64 : 32), 1};
 }
 
 Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int> ndims) {
@@ -290,17 +290,16 @@ void require_index_dtype(const Tensor &tensor) {
 }
 
 void require_storage_dtype(const Tensor &tensor) {
-    if (!is_storage_dtype(tensor.dtype)) {
-        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, kStorageTypes, dtype_name(tensor.dtype));
+    if (storage_type(tensor.dtype) == nullptr) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, storage_types(), dtype_name(tensor.dtype));
     }
 }
 
 void require_number_dtype(const Tensor &tensor) {
     const int bits = tensor.dtype.bits;
     const bool is_int = tensor.dtype.code == kDLInt && (bits == 8 || bits == 16 || bits == 32 || bits == 64);
-    if (!is_storage_dtype(tensor.dtype) && !is_int) {
-        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, std::string(kStorageTypes) + ", int8, int16, int32, int64",
-             dtype_name(tensor.dtype));
+    if (storage_type(tensor.dtype) == nullptr && !is_int) {
+        fail(DEFORMKIT_WRONG_DTYPE, tensor.name, storage_types() + ", int8, int16, int32, int64", dtype_name(tensor.dtype));
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "deformkit/deformkit.h"
+#include "runtime/tensor/types.h"
 
 namespace deformkit {
 
@@ -36,9 +37,6 @@ struct Tensor {
 };
 
 std::string dtype_name(DLDataType dtype);
-
-/// What numbers stored as `storage` are computed in.
-DLDataType arithmetic_type(DLDataType storage);
 
 /// Checks all that can be checked of one argument alone: not NULL, a plain type, host memory, `ndim` axes (one of those given),
 /// no negative extent, data where there are elements.

@@ -1,4 +1,4 @@
-// CPU features that not every compiler's __builtin_cpu_supports has a name for; the generated deformkit_targets.inc asks here.
+// Features of x86 CPUs that not every compiler's __builtin_cpu_supports has a name for. variants.cmake asks here.
 #pragma once
 
 #include <cpuid.h>

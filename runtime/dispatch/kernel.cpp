@@ -1,0 +1,71 @@
+#include "runtime/dispatch/kernel.h"
+
+#include <string>
+
+#include "runtime/interface/error.h"
+#include "runtime/system/log.h"
+#include "runtime/system/parallel.h"
+
+namespace deformkit {
+
+namespace {
+
+deformkit_status status_of(int halide_error) {
+    switch (halide_error) {
+        case halide_error_code_out_of_memory:
+            return DEFORMKIT_OUT_OF_MEMORY;
+        case halide_error_code_buffer_allocation_too_large:
+        case halide_error_code_buffer_extents_too_large:
+            return DEFORMKIT_NO_VARIANT;
+        case halide_error_code_no_device_interface:
+        case halide_error_code_device_interface_no_device:
+        case halide_error_code_device_malloc_failed:
+        case halide_error_code_device_free_failed:
+        case halide_error_code_device_sync_failed:
+        case halide_error_code_device_run_failed:
+        case halide_error_code_device_buffer_copy_failed:
+        case halide_error_code_copy_to_host_failed:
+        case halide_error_code_copy_to_device_failed:
+        case halide_error_code_gpu_device_error:
+        case halide_error_code_symbol_not_found:
+        case halide_error_code_generic_error:
+            return DEFORMKIT_DEVICE_FAILURE;
+        default:
+            return DEFORMKIT_INTERNAL_ERROR;
+    }
+}
+
+void require_success(const Variant &variant, int result) {
+    if (result != 0) {
+        const deformkit_status status =
+            variant.gpu || status_of(result) != DEFORMKIT_DEVICE_FAILURE ? status_of(result) : DEFORMKIT_INTERNAL_ERROR;
+        throw Failure(status, std::string(variant.name) + ": " + last_halide_error());
+    }
+}
+
+}  // namespace
+
+void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers) {
+    log("%s: runs", variant.name);
+    if (!variant.gpu) {
+        require_success(variant, variant.run(args));
+        return;
+    }
+    struct DeviceCopies {
+        std::initializer_list<halide_buffer_t *> buffers;
+        ~DeviceCopies() {
+            for (halide_buffer_t *buffer : buffers) {
+                halide_device_free(nullptr, buffer);
+            }
+        }
+    } copies{buffers};
+    for (halide_buffer_t *buffer : buffers) {
+        buffer->set_host_dirty(true);
+    }
+    halide_buffer_t *output = *(buffers.end() - 1);
+    output->set_host_dirty(false);
+    require_success(variant, variant.run(args));
+    require_success(variant, halide_copy_to_host(nullptr, output));
+}
+
+}  // namespace deformkit

@@ -1,0 +1,61 @@
+// The dispatch table, and all that knows of its generated lists: a program with other kernels compiles it against others.
+#include <string_view>
+#include <type_traits>
+
+#include "deformkit_variants.h"
+#include "runtime/dispatch/variant.h"
+
+namespace deformkit {
+
+namespace {
+
+template <typename Struct>
+HostKnobs erase(Struct &values) {
+    return {&values, kKnobsOf<Struct>.data(), Struct::kCount,
+            [](void *values, size_t i) -> int64_t & { return static_cast<Struct *>(values)->*Struct::fields()[i]; }};
+}
+
+const Target &target_named(std::string_view name) {
+    for (const Target &target : all_targets()) {
+        if (target.name == name) {
+            return target;
+        }
+    }
+    throw std::logic_error("variants.cmake: a variant for an unknown target");
+}
+
+#define DEFORMKIT_VARIANT(operator_, pass, type, target, serves, ...) \
+    operator_##_##pass##_host_knobs operator_##_##pass##_##type##_##target##_knobs{__VA_ARGS__};
+#include "deformkit_variants.inc"
+#undef DEFORMKIT_VARIANT
+
+}  // namespace
+
+const std::vector<Target> &all_targets() {
+    static const std::vector<Target> targets = {
+#define DEFORMKIT_TARGET(name, supported, device, cpu_features) \
+    {#name, [] { return static_cast<bool>(supported); }, device, cpu_features, !std::is_null_pointer_v<decltype(device)>},
+#include "deformkit_targets.inc"
+#undef DEFORMKIT_TARGET
+    };
+    return targets;
+}
+
+const std::vector<Variant> &all_variants() {
+    static const std::vector<Variant> variants = {
+#define DEFORMKIT_VARIANT(operator_, pass, type, target, serves, ...) \
+    {#operator_ "_" #pass "_" #type "_" #target,                      \
+     #operator_ "_" #pass,                                            \
+     #operator_ "_" #serves,                                          \
+     #type,                                                           \
+     &target_named(#target),                                          \
+     target_named(#target).gpu,                                       \
+     operator_##_##pass##_##type##_##target##_argv,                   \
+     erase(operator_##_##pass##_##type##_##target##_knobs)},
+#include "deformkit_variants.inc"
+#undef DEFORMKIT_VARIANT
+    };
+    return variants;
+}
+
+}  // namespace deformkit

@@ -1,0 +1,64 @@
+// The rows of variants.cmake, with their kernels and host knobs.
+#pragma once
+
+#include <HalideRuntime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "schedules/knobs.h"
+
+namespace deformkit {
+
+struct Target {
+    const char *name;
+    bool (*supported)();                           ///< by this machine's CPU; whether a GPU answers is asked separately
+    const halide_device_interface_t *(*device)();  ///< nullptr: the CPU
+    const char *cpu_features;                      ///< what `supported` asks for, separated by spaces
+    bool gpu;
+};
+
+/// The values of a variant's host knobs, a struct of schedules/<operator>_knobs.h whose type only its readers know.
+struct HostKnobs {
+    void *values;
+    const Knob *knobs;  ///< of this pass alone: tells the struct
+    size_t count;
+    int64_t &(*at)(void *values, size_t i);
+};
+
+/// One row of variants.cmake.
+struct Variant {
+    const char *name;       ///< msda_forward_f32_avx512
+    const char *operation;  ///< msda_forward
+    const char *serves;     ///< the same, or the operation in whose place this kernel runs where that pays
+    const char *type;       ///< f32
+    const Target *target;
+    bool gpu;
+    int (*run)(void **args);
+    HostKnobs host_knobs;
+};
+
+/// The rows, and the targets that they are for, best first.
+const std::vector<Variant> &all_variants();
+const std::vector<Target> &all_targets();
+
+template <typename Struct>
+inline constexpr std::array<Knob, Struct::kCount> kKnobsOf = Struct::knobs();
+
+/// The host knobs of a variant, as the struct of its pass.
+template <typename Struct>
+const Struct &host_knobs(const Variant &variant) {
+    if (variant.host_knobs.knobs != kKnobsOf<Struct>.data()) {
+        throw std::logic_error(std::string(variant.name) + ": not the struct of its host knobs");
+    }
+    return *static_cast<const Struct *>(variant.host_knobs.values);
+}
+
+/// Sets one while no call is running: for tests and tuning. Throws a Failure for what is no knob and no value of it.
+void set_host_knob(const Variant &variant, const char *name, int64_t value);
+
+}  // namespace deformkit

@@ -1,0 +1,30 @@
+// The storage types of variants.cmake.
+#pragma once
+
+#include <dlpack/dlpack.h>
+
+#include <cstdint>
+
+namespace deformkit {
+
+struct StorageType {
+    const char *name;       ///< bf16
+    const char *long_name;  ///< bfloat16
+    DLDataType dtype;
+    const char *arithmetic;  ///< name of the type that is computed in
+};
+
+constexpr StorageType kStorageTypes[] = {
+#define DEFORMKIT_TYPE(name, enumerator, long_name, dlpack_code, bits, arithmetic, exponent, mantissa) \
+    {#name, #long_name, {dlpack_code, bits, 1}, #arithmetic},
+#include "deformkit_types.inc"
+#undef DEFORMKIT_TYPE
+};
+
+/// nullptr for what is none.
+const StorageType *storage_type(DLDataType dtype);
+
+/// The type that arithmetic on `storage` is done in.
+DLDataType arithmetic_type(DLDataType storage);
+
+}  // namespace deformkit
