@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README.md and docs/ against the repository. What they show must be there, and snippets must be code that a test runs.
+"""The pages against the repository. What they show must be there, and snippets must be code that a test runs.
 
 usage: docs_test.py build/.../deformkit_variants.inc
 """
@@ -14,7 +14,8 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted((ROOT / "docs").glob("*.md"))]
+WORKFLOW = ROOT / ".github/workflows/test.yml"
 
 # Lines in ```sh blocks that are no ./run command, and the test that runs them.
 TESTED_ELSEWHERE = {
@@ -41,7 +42,7 @@ class Docs(unittest.TestCase):
         known = commands_of_run()
         self.assertIn("test", known)
         seen = set()
-        for page in PAGES:
+        for page in [*PAGES, WORKFLOW]:
             for command in re.findall(r"\./run ([a-z]+)", page.read_text()):
                 self.assertIn(command, known, f"{page.name}: ./run {command}")
                 seen.add(command)
@@ -111,6 +112,12 @@ class Docs(unittest.TestCase):
         self.assertTrue(in_header)
         for name in in_header:
             self.assertIn(name, listed)
+
+    def test_changelog_has_the_version(self) -> None:
+        header = (ROOT / "runtime/include/deformkit/deformkit.h").read_text()
+        version = ".".join(re.findall(r"^#define DEFORMKIT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header, re.M))
+        newest = re.search(r"^## \[([0-9.]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+        self.assertEqual(newest and newest[1], version)
 
     def test_header_lists_every_argument(self) -> None:
         """A row for each parameter, by name and in order; a backward's begin after the forward's five."""
