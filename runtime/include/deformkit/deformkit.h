@@ -9,6 +9,9 @@
  * added to what was there. All functions may be called from many threads at once. The number of threads does not change a
  * bit of any result.
  *
+ * A variant is an operator compiled for a pass, a type and a target, such as msda_forward_f32_avx512. A call runs the best
+ * that this machine supports.
+ *
  * Environment, each variable read once, at the first call that needs it:
  *   DEFORMKIT_TARGET       forces variants of one target, by name (sse41, avx2, avx512, opencl)
  *   DEFORMKIT_NUM_THREADS  sets the number of threads
