@@ -28,7 +28,7 @@ std::string list_of(const Range &range, const Text &text) {
 
 std::string json_of(const Variant &v) {
     return "{\"name\": " + quoted(v.name()) + ", \"type\": " + quoted(v.type) + ", \"target\": " + quoted(v.target) +
-           ", \"on_device\": " + (v.on_device() ? "true" : "false") + "}";
+           ", \"on_device\": " + (v.on_device() ? "true" : "false") + ", \"kernels\": " + list_of(kernels_of(v), quoted) + "}";
 }
 
 std::string json_of(const Argument &a) {
@@ -43,10 +43,16 @@ std::string json_of(const Workload &w) {
            ", \"arguments\": " + list_of(w.arguments, [](const Argument &a) { return json_of(a); }) + "}";
 }
 
+std::string json_of(const StorageType &type) {
+    return "{\"name\": " + quoted(type.name) + ", \"long_name\": " + quoted(type.long_name) +
+           ", \"dlpack_code\": " + std::to_string(type.dlpack_code) + ", \"bits\": " + std::to_string(type.bits) +
+           ", \"mantissa_bits\": " + std::to_string(type.mantissa_bits) + "}";
+}
+
 std::string json_of(const Pass &pass) {
     std::vector<Variant> variants;
-    for (const char *type : kStorageTypes) {
-        for (const Variant &v : variants_of(pass.op, pass.variant_of, type)) {
+    for (const StorageType &type : kStorageTypes) {
+        for (const Variant &v : variants_of(pass.op, pass.variant_of, type.name)) {
             variants.push_back(v);
         }
     }
@@ -62,9 +68,11 @@ const Workload &workload_at(int pass, int workload) {
 
 }  // namespace
 
-/// JSON: all passes, with their variants (best first for each type) and workloads.
+/// JSON: all storage types, and all passes, with their variants (best first for each type) and workloads.
 BENCH_API const char *deformkit_bench_tables() {
-    static const std::string json = list_of(passes(), [](const Pass &pass) { return json_of(pass); });
+    const auto text = [](const auto &item) { return json_of(item); };
+    static const std::string json =
+        "{\"types\": " + list_of(kStorageTypes, text) + ", \"passes\": " + list_of(passes(), text) + "}";
     return json.c_str();
 }
 

@@ -35,34 +35,33 @@ class _DLTensor(ctypes.Structure):
 
 
 _CPU = 1
-_INT, _FLOAT, _BFLOAT = 0, 2, 4
+_INT = 0
 
 
 @dataclass(frozen=True)
 class StorageType:
-    """NumPy has no bfloat16: its bits are held as uint16."""
+    """What NumPy has no type for, bfloat16, is held as the integers of its bits."""
 
     name: str
-    dtype: np.dtype
+    long_name: str
     dlpack_code: int
-    epsilon: float  # from 1 to the next number
+    bits: int
+    mantissa_bits: int
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.long_name if hasattr(np, self.long_name) else f"uint{self.bits}")
+
+    @property
+    def epsilon(self) -> float:
+        """From 1 to the next number."""
+        return 2.0**-self.mantissa_bits
 
     def decode(self, array: Array) -> Array:
         """In float32, or in float64 for float64."""
-        if self.dlpack_code == _BFLOAT:
-            return (array.astype(np.uint32) << 16).view(np.float32)
+        if array.dtype.kind == "u":
+            return (array.astype(np.uint32) << (32 - self.bits)).view(np.float32)
         return array if array.dtype.itemsize >= 4 else array.astype(np.float32)
-
-
-STORAGE_TYPES = {
-    t.name: t
-    for t in (
-        StorageType("f32", np.dtype(np.float32), _FLOAT, 2.0**-23),
-        StorageType("f16", np.dtype(np.float16), _FLOAT, 2.0**-10),
-        StorageType("bf16", np.dtype(np.uint16), _BFLOAT, 2.0**-7),
-        StorageType("f64", np.dtype(np.float64), _FLOAT, 2.0**-52),
-    )
-}
 
 
 def _dl_tensor(array: Array, dlpack_code: int) -> _DLTensor:
@@ -113,6 +112,7 @@ class Variant:
     type: str
     target: str
     on_device: bool
+    kernels: list[str]  # that a call on it may run: its own, and those that run in its place
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ class Problem:
     """The tensors of a workload in a storage type: arrays by the arguments' names, the same memory for all competitors."""
 
     def __init__(self, bench_library: BenchLibrary, pass_: Pass, workload: Workload, storage_type: str = "f32") -> None:
-        self._allocate(pass_, workload, STORAGE_TYPES[storage_type])
+        self._allocate(bench_library.types, pass_, workload, storage_type)
         bench_library.fill(self)
 
-    def _allocate(self, pass_: Pass, workload: Workload, storage_type: StorageType) -> None:
-        self.pass_, self.workload, self.type = pass_, workload, storage_type
+    def _allocate(self, types: dict[str, StorageType], pass_: Pass, workload: Workload, storage_type: str) -> None:
+        self._types, self.pass_, self.workload, self.type = types, pass_, workload, types[storage_type]
         self.arrays = {
             a.name: aligned_empty(a.shape, np.int64 if a.kind == "index" else self.type.dtype) for a in workload.arguments
         }
@@ -157,7 +157,7 @@ class Problem:
     def in_float32(self) -> Problem:
         """A copy: what the inputs are after rounding to this type."""
         copy = object.__new__(Problem)
-        copy._allocate(self.pass_, self.workload, STORAGE_TYPES["f32"])
+        copy._allocate(self._types, self.pass_, self.workload, "f32")
         for name in self._names("input"):
             np.copyto(copy[name], self.type.decode(self[name]), casting="same_kind")
         for name in self._names("index"):
@@ -247,7 +247,9 @@ class BenchLibrary:
         self._library.deformkit_bench_tables.restype = ctypes.c_char_p
         self._library.deformkit_bench_fill.restype = None
         self._library.deformkit_bench_hand.restype = None
-        self.passes = [_pass_of(i, row) for i, row in enumerate(json.loads(self._library.deformkit_bench_tables()))]
+        tables = json.loads(self._library.deformkit_bench_tables())
+        self.types = {row["name"]: StorageType(**row) for row in tables["types"]}
+        self.passes = [_pass_of(i, row) for i, row in enumerate(tables["passes"])]
 
     @staticmethod
     def _place(problem: Problem) -> Any:

@@ -145,14 +145,14 @@ int run(int argc, char **argv) {
     const std::regex filter(options.filter);
     std::printf("%-14s %-5s %-28s %-9s  %12s %12s  new/old\n", "pass", "type", "workload", "", "old", "new");
     for (const Pass &pass : passes()) {
-        for (const char *type : kStorageTypes) {
+        for (const StorageType &type : kStorageTypes) {
             std::vector<const Workload *> workloads = {&pass.overhead};
             for (const Workload &workload : pass.workloads) {
                 workloads.push_back(&workload);
             }
             for (const Workload *workload : workloads) {
-                if (std::regex_search(pass.op + "_" + pass.name + "_" + type + "/" + workload->name, filter)) {
-                    compare(old_library, new_library, pass, *workload, type, options);
+                if (std::regex_search(pass.op + "_" + pass.name + "_" + type.name + "/" + workload->name, filter)) {
+                    compare(old_library, new_library, pass, *workload, type.name, options);
                 }
             }
         }

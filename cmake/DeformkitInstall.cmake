@@ -7,6 +7,7 @@ install(TARGETS deformkit deformkit_static deformkit_ascend EXPORT deformkitTarg
 install(EXPORT deformkitTargets NAMESPACE deformkit:: DESTINATION ${package_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/deformkit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_BINARY_DIR}/generated/deformkit_lists/deformkit/types.inc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deformkit)
 # In a folder of their own, so that the vendor's names are found only by those who ask for deformkit::ascend.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/compat/ascend/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deformkit/ascend)
 

@@ -1,7 +1,7 @@
 # Turns the rows of variants.cmake into compiled kernels and the lists that C++ includes.
 #
 # include(variants.cmake) only notes rows. deformkit_lists(dir) then writes
-#   deformkit_types.inc     DEFORMKIT_TYPE(name, enumerator, long name, DLPack code, bits, name of the arithmetic's type,
+#   deformkit/types.inc     DEFORMKIT_TYPE(name, enumerator, long name, DLPack code, bits, name of the arithmetic's type,
 #                           exponent bits, mantissa bits)
 #   deformkit_targets.inc   DEFORMKIT_TARGET(name, does this CPU support it, device interface or nullptr, "CPU features")
 # and deformkit_add_variants(library ...) makes kernels of rows, and an interface library whose include directory has
@@ -106,7 +106,7 @@ function(deformkit_add_halide_runtime name)
 endfunction()
 
 function(deformkit_lists dir)
-    file(CONFIGURE OUTPUT ${dir}/deformkit_types.inc CONTENT "${DEFORMKIT_TYPE_ROWS}" @ONLY)
+    file(CONFIGURE OUTPUT ${dir}/deformkit/types.inc CONTENT "${DEFORMKIT_TYPE_ROWS}" @ONLY)
     file(CONFIGURE OUTPUT ${dir}/deformkit_targets.inc CONTENT "${DEFORMKIT_TARGET_ROWS}" @ONLY)
     add_library(deformkit_lists INTERFACE)
     target_include_directories(deformkit_lists INTERFACE ${dir})

@@ -26,7 +26,7 @@ void check(const MsdaWorkload &workload, const Variant &variant) {
     MsdaLayout layout;
     layout.index_bits = 32;
     const std::vector<double> output = run(c, layout);
-    EXPECT_EQ(deformkit_last_variant(), variant.name());
+    EXPECT_TRUE(variant.is_served_by(deformkit_last_variant())) << deformkit_last_variant();
     EXPECT_TRUE(matches_reference(c, output));
     EXPECT_TRUE(is_substantial(output));
 }

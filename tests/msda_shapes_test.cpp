@@ -18,7 +18,7 @@ void check(const MsdaWorkload &workload, const Variant &variant) {
             EXPECT_TRUE(same_bits(output, std::vector<double>(output.size(), 0.0)));
         } else {
             EXPECT_TRUE(is_substantial(output));
-            EXPECT_EQ(deformkit_last_variant(), variant.name());
+            EXPECT_TRUE(variant.is_served_by(deformkit_last_variant())) << deformkit_last_variant();
         }
     }
 }

@@ -14,9 +14,12 @@ namespace deformkit::testing {
 
 struct Variant {
     std::string op, pass, type_name, target;
+    std::string serves;  ///< another pass, where this runs in place of that one's row
 
     Type type() const { return type_named(type_name); }
     std::string name() const { return op + "_" + pass + "_" + type_name + "_" + target; }
+    /// Whether a call on this row may run `kernel`: its own, or one that runs in its place.
+    bool is_served_by(const std::string &kernel) const;
 };
 
 /// All rows, best first within each operator, pass and type.
@@ -28,7 +31,7 @@ enum class Availability {
     kAsk,  ///< no feature of this CPU decides: the library has to say
 };
 
-/// What this CPU's features say about a target, independent of the library. Fails the test for a target that it does not know.
+/// What the system says of this CPU's features about a target: /proc/cpuinfo against the features of its row.
 Availability availability_of(const std::string &target);
 
 /// Forces a variant for the length of a test; skips the test where the machine lacks it.

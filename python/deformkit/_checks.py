@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
+from . import _native
 from ._operator import Operator
 
-_STORAGE = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_STORAGE = tuple(getattr(torch, name) for name in _native.storage_types())
 _INDEX = (torch.int32, torch.int64)
 _NUMBERS = (*_STORAGE, torch.int8, torch.int16, torch.int32, torch.int64)
 

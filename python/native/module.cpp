@@ -143,6 +143,14 @@ NB_MODULE(_native, module) {
         nb::arg("target").none());
     module.def("last_variant", deformkit_last_variant);
     module.def("version", deformkit_version);
+    module.def("storage_types", [] {
+        nb::dict mantissa_bits;
+#define DEFORMKIT_TYPE(name, enumerator, long_name, dlpack_code, bits, arithmetic, exponent, mantissa) \
+    mantissa_bits[#long_name] = mantissa;
+#include <deformkit/types.inc>
+#undef DEFORMKIT_TYPE
+        return mantissa_bits;
+    });
 }
 
 }  // namespace deformkit::python

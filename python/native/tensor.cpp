@@ -53,13 +53,33 @@ bool borrow(nb::handle object, Array &array, DLTensor &tensor) {
     return true;
 }
 
-/// NumPy hands over no types but its own: ml_dtypes' bfloat16 goes as the integers that hold it.
-nb::object as_bfloat16_bits(nb::handle object) {
+struct StorageType {
+    const char *long_name;
+    DLDataType dtype;
+};
+
+constexpr StorageType kStorageTypes[] = {
+#define DEFORMKIT_TYPE(name, enumerator, long_name, dlpack_code, bits, arithmetic, exponent, mantissa) \
+    {#long_name, {dlpack_code, bits, 1}},
+#include <deformkit/types.inc>
+#undef DEFORMKIT_TYPE
+};
+
+/// NumPy hands over no types but its own: ml_dtypes' bfloat16 goes as the integers that hold it. The type that they are of, or
+/// nullptr.
+const StorageType *as_bits(nb::handle object, nb::object &bits) {
     const nb::object dtype = nb::getattr(object, "dtype", nb::none());
-    if (dtype.is_none() || !nb::hasattr(object, "__array_interface__") || std::string(nb::str(dtype).c_str()) != "bfloat16") {
-        return {};
+    if (dtype.is_none() || !nb::hasattr(object, "__array_interface__")) {
+        return nullptr;
     }
-    return object.attr("view")("uint16");
+    const std::string name = nb::str(dtype).c_str();
+    for (const StorageType &type : kStorageTypes) {
+        if (name == type.long_name) {
+            bits = object.attr("view")(("uint" + std::to_string(type.dtype.bits)).c_str());
+            return &type;
+        }
+    }
+    return nullptr;
 }
 
 /// Why an array does not hand itself over, such as one of another byte order; "" if it is none.
@@ -93,8 +113,9 @@ Tensor::Tensor(nb::handle object, bool writable, size_t position) {
     if (take(object)) {
         return;
     }
-    if (const nb::object bits = as_bfloat16_bits(object); bits.is_valid() && take(bits)) {
-        tensor_.dtype.code = kDLBfloat;
+    nb::object bits;
+    if (const StorageType *type = as_bits(object, bits); type != nullptr && take(bits)) {
+        tensor_.dtype = type->dtype;
         return;
     }
     throw nb::type_error(("argument " + std::to_string(position) + ": expected an array that speaks DLPack" +

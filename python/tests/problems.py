@@ -8,9 +8,9 @@ from typing import Any, Callable
 import numpy as np
 
 import deformkit
-from deformkit import _da, _gka, _msda
+from deformkit import _da, _gka, _msda, _native
 
-EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+EPSILON = {name: 2.0**-mantissa_bits for name, mantissa_bits in _native.storage_types().items()}
 
 
 def bilinear(maps: Any, x: Any, y: Any) -> Any:
@@ -191,11 +191,11 @@ class Problem:
 
 
 def numpy_dtype(name: str) -> Any:
-    if name == "bfloat16":
-        import ml_dtypes
+    if hasattr(np, name):
+        return np.dtype(name)
+    import ml_dtypes
 
-        return ml_dtypes.bfloat16
-    return np.dtype(name)
+    return getattr(ml_dtypes, name)
 
 
 PROBLEMS = [
@@ -224,4 +224,4 @@ PROBLEMS = [
         "gka",
     ),
 ]
-DTYPES = ["float32", "float16", "bfloat16", "float64"]
+DTYPES = list(EPSILON)

@@ -87,7 +87,7 @@ private:
                 target_.store(part(output_));
             }
         }
-        set_last_variant(row_.name);
+        set_last_variant(kernel_->name);
     }
 
     /// A task for each block: its rows stand where batch items do, and all of them read the same value.

@@ -17,7 +17,7 @@ struct StorageType {
 constexpr StorageType kStorageTypes[] = {
 #define DEFORMKIT_TYPE(name, enumerator, long_name, dlpack_code, bits, arithmetic, exponent, mantissa) \
     {#name, #long_name, {dlpack_code, bits, 1}, #arithmetic},
-#include "deformkit_types.inc"
+#include <deformkit/types.inc>
 #undef DEFORMKIT_TYPE
 };
 

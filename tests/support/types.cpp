@@ -1,7 +1,6 @@
 #include "tests/support/types.h"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -17,11 +16,12 @@ constexpr struct {
     Type type;
     int exponent_bits, mantissa_bits;
     DLDataType dtype;
+    const char *arithmetic;
 } kTypes[] = {
-    {"f16", Type::kF16, 5, 10, {kDLFloat, 16, 1}},
-    {"bf16", Type::kBf16, 8, 7, {kDLBfloat, 16, 1}},
-    {"f32", Type::kF32, 8, 23, {kDLFloat, 32, 1}},
-    {"f64", Type::kF64, 11, 52, {kDLFloat, 64, 1}},
+#define DEFORMKIT_TYPE(name, enumerator, long_name, dlpack_code, bits, arithmetic, exponent, mantissa) \
+    {#name, Type::enumerator, exponent, mantissa, {dlpack_code, bits, 1}, #arithmetic},
+#include <deformkit/types.inc>
+#undef DEFORMKIT_TYPE
 };
 
 const auto &row_of(Type type) {
@@ -94,6 +94,10 @@ Type type_named(const std::string &name) {
         }
     }
     throw std::invalid_argument("no type " + name);
+}
+
+std::string name_of(Type type) {
+    return row_of(type).name;
 }
 
 DLDataType dtype_of(Type type) {
@@ -178,11 +182,11 @@ double decode(Type type, const void *from) {
 }
 
 double rounding_of_arithmetic(Type type) {
-    return type == Type::kF64 ? 0x1p-53 : 0x1p-24;
+    return power_of_two(-row_of(type_named(row_of(type).arithmetic)).mantissa_bits - 1);
 }
 
 double underflow_of_arithmetic(Type type) {
-    return type == Type::kF64 ? DBL_MIN : FLT_MIN;
+    return power_of_two(lowest_exponent(type_named(row_of(type).arithmetic)));
 }
 
 }  // namespace deformkit::testing

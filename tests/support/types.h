@@ -8,10 +8,21 @@
 
 namespace deformkit::testing {
 
-enum class Type { kF16, kBf16, kF32, kF64 };
+enum class Type {
+#define DEFORMKIT_TYPE(name, enumerator, ...) enumerator,
+#include <deformkit/types.inc>
+#undef DEFORMKIT_TYPE
+};
 
-/// By its name in variants.cmake: f16, bf16, f32, f64.
+constexpr Type kAllTypes[] = {
+#define DEFORMKIT_TYPE(name, enumerator, ...) Type::enumerator,
+#include <deformkit/types.inc>
+#undef DEFORMKIT_TYPE
+};
+
+/// By its name in variants.cmake, such as bf16; and back.
 Type type_named(const std::string &name);
+std::string name_of(Type type);
 DLDataType dtype_of(Type type);
 /// Throws std::invalid_argument for what is no such type.
 Type type_of(DLDataType dtype);
@@ -27,7 +38,7 @@ double largest(Type type);
 void encode(Type type, double number, void *to);
 double decode(Type type, const void *from);
 
-/// What arithmetic is done in: half a unit in the last place of float32 or, for float64, of float64; relative.
+/// What arithmetic is done in: half a unit in the last place, relative.
 double rounding_of_arithmetic(Type type);
 /// The smallest normal number of that arithmetic.
 double underflow_of_arithmetic(Type type);
