@@ -200,10 +200,11 @@ def test_tensors_that_are_views_of_something_else(problem: Problem) -> None:
     assert type(result) is Subclass and torch.equal(result.as_subclass(torch.Tensor), expected)
 
 
-def test_meta_and_fake(problem: Problem) -> None:
-    tensors = tensors_of(problem)
+def test_meta_and_fake(problem: Problem, dtype: str) -> None:
+    tensors = tensors_of(problem, dtype)
     result = problem.forward(*(t.to("meta") for t in tensors))
-    assert result.device.type == "meta" and result.shape == problem.forward(*tensors).shape
+    assert result.device.type == "meta" and result.dtype == tensors[0].dtype
+    assert result.shape == problem.forward(*tensors).shape
     with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake = problem.forward(*(mode.from_tensor(t) for t in tensors))
     assert fake.shape == result.shape
