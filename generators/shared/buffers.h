@@ -6,12 +6,10 @@
 #include <array>
 #include <utility>
 
+#include "generators/shared/contract.h"
 #include "schedules/knobs.h"
 
 namespace deformkit {
-
-/// Kernels that read whole vectors of channels want this many, or a multiple: the widest vector of float32.
-constexpr int kChannelMultiple = 16;
 
 /// The schedule knobs of a pass as GeneratorParams.
 template <typename Knobs>

@@ -6,10 +6,9 @@
 
 #include <Halide.h>
 
-namespace deformkit {
+#include "generators/shared/contract.h"
 
-/// Rows of the table that describes the map of each sample: `level_table(sample, row)`, int32.
-enum LevelRow { kWidth = 0, kHeight = 1, kFirstKey = 2, kLevelRows = 3 };
+namespace deformkit {
 
 /// The type that arithmetic is done in: float32 for 16 and 32 bit storage, float64 for float64.
 inline Halide::Type compute_type(Halide::Type storage) {

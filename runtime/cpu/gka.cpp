@@ -79,7 +79,7 @@ public:
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.samples());
         const Packing packing = {a_.reads_per_cell_reach(knobs_.head_major_reads)};
-        value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3}, std::max(a_.K, kMinCells));
+        value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3}, std::max<int64_t>(a_.K, kMinCells));
         locations_ = StagedCellLocations(memory_, part(a_.sampling_locations), kernel_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), kernel_);
         target_ = stage(memory_, part(output_), kernel_);
@@ -148,7 +148,8 @@ public:
         rows_ = stage_rows(memory_, part(grad_output_), value_kernel_);
         if (grad_weights_) {
             const Packing packing = {often()};
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3}, std::max(a_.K, kMinCells));
+            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3},
+                                 std::max<int64_t>(a_.K, kMinCells));
             weights_target_ = stage_samples(memory_, part(*grad_weights_), samples_kernel_);
         }
         if (grad_value_) {

@@ -10,7 +10,6 @@ namespace deformkit {
 
 namespace {
 
-constexpr int64_t kRows = 3;
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 
 long long number(int64_t n) {
@@ -38,13 +37,13 @@ Tensor LevelTable::tensor() const {
     table.data = reinterpret_cast<unsigned char *>(rows);
     table.dtype = {kDLInt, 32, 1};
     table.ndim = 2;
-    table.shape = {kRows, columns};
+    table.shape = {kLevelRows, columns};
     table.strides = {pitch, 1};
     return table;
 }
 
 CallArray<int32_t> reserve_levels(CallMemory &memory, int64_t columns) {
-    return {memory, kRows * columns};
+    return {memory, kLevelRows * columns};
 }
 
 LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const std::function<Level(int64_t)> &level,
@@ -52,7 +51,7 @@ LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const st
     const int64_t samples = levels * points;
     LevelTable table;
     table.columns = table.pitch = heads * samples;
-    memory.resize(kRows * table.columns);
+    memory.resize(kLevelRows * table.columns);
     table.rows = memory.data();
     for (int64_t l = 0; l < levels; l++) {
         Level at = level(l);
@@ -75,7 +74,7 @@ LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const st
             table.first_key(column) = static_cast<int32_t>(at.first_key);
         }
     }
-    for (int64_t row = 0; row < kRows && samples > 0; row++) {
+    for (int64_t row = 0; row < kLevelRows && samples > 0; row++) {
         int32_t *const first_head = table.rows + row * table.pitch;
         for (int64_t m = 1; m < heads; m++) {
             std::copy_n(first_head, samples, first_head + m * samples);

@@ -4,13 +4,11 @@
 #include <cstdint>
 #include <functional>
 
+#include "generators/shared/contract.h"
 #include "runtime/system/memory.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
-
-/// Width and height of a level without cells: no position lies between -1 and -1.
-constexpr int32_t kNoExtent = -1;
 
 /// As the caller says.
 struct Level {
@@ -22,14 +20,14 @@ struct Level {
 };
 
 struct LevelTable {
-    int32_t *rows = nullptr;  ///< [kLevelRows][pitch], in the order of LevelRow: widths, heights, first keys
+    int32_t *rows = nullptr;  ///< [kLevelRows][pitch]
     int64_t columns = 0, pitch = 0;
     bool careful = false;    ///< some level has cells outside [0, num_keys): kernels must check every cell
     bool has_empty = false;  ///< some level has no cells
 
-    int32_t &width(int64_t column) const { return rows[column]; }
-    int32_t &height(int64_t column) const { return rows[pitch + column]; }
-    int32_t &first_key(int64_t column) const { return rows[2 * pitch + column]; }
+    int32_t &width(int64_t column) const { return rows[kWidth * pitch + column]; }
+    int32_t &height(int64_t column) const { return rows[kHeight * pitch + column]; }
+    int32_t &first_key(int64_t column) const { return rows[kFirstKey * pitch + column]; }
     /// `count` columns from `first` on.
     LevelTable part(int64_t first, int64_t count) const;
     /// What kernels read.

@@ -55,7 +55,8 @@ public:
         weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
         if (of_samples()) {
             const Packing packing = {a_.reads_per_cell_reach(knobs_.packing_reads)};
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3}, std::max(a_.K, kMinCells));
+            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3},
+                                 std::max<int64_t>(a_.K, kMinCells));
             if (grad_locations_) {
                 locations_target_ = stage_samples(memory_, part(*grad_locations_), samples_kernel_);
             }
@@ -274,8 +275,8 @@ private:
         const int64_t samples = a_.M * a_.samples(), channels = round_up(a_.D, kChannelMultiple);
         Batches in;
         in.levels = tensors.make_levels(samples);
-        in.value = {tensors.make(storage, {1, std::max(a_.K, kMinCells), a_.M, channels}, 2),
-                    static_cast<int32_t>(std::max(a_.K, kMinCells)), 0};
+        in.value = {tensors.make(storage, {1, std::max<int64_t>(a_.K, kMinCells), a_.M, channels}, 2),
+                    static_cast<int32_t>(std::max<int64_t>(a_.K, kMinCells)), 0};
         for (const Block &block : {blocks_.longest_run(), blocks_.largest_rectangle()}) {
             const int64_t queries = block.size();
             in.rows = tensors.make(storage, {1, a_.M, queries, channels}, 1);

@@ -82,7 +82,7 @@ Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradien
     tensor_.name = "slab";
     tensor_.dtype = arithmetic_type(gradient.dtype);
     tensor_.ndim = 3;
-    tensor_.shape = {gradient.shape[1], std::max(gradient.shape[0] + spare_cells, kMinCells),
+    tensor_.shape = {gradient.shape[1], std::max<int64_t>(gradient.shape[0] + spare_cells, kMinCells),
                      round_up(gradient.shape[2], kChannelMultiple)};
     memory_ = Scratch(tensor_.elements() * tensor_.element_bytes());
     tensor_ = dense_like(tensor_, memory_.data());

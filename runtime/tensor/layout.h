@@ -4,17 +4,13 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "generators/shared/contract.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/system/memory.h"
 #include "runtime/tensor/pack.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
-
-/// Kernels read whole vectors of channels: the widest holds this many.
-constexpr int64_t kChannelMultiple = 16;
-/// And cells in pairs: there are always two.
-constexpr int64_t kMinCells = 2;
 
 inline int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;

@@ -1,0 +1,18 @@
+// What kernels and the runtime agree on. Without Halide: both include it.
+#pragma once
+
+namespace deformkit {
+
+/// Rows of the table that describes the map of each sample: `level_table(sample, row)`, int32.
+enum LevelRow { kWidth = 0, kHeight = 1, kFirstKey = 2, kLevelRows = 3 };
+
+/// Width and height of a map without cells: no position lies between -1 and -1.
+constexpr int kNoExtent = -1;
+
+/// Kernels read whole vectors of channels: of this many, or a multiple. The widest vector of float32.
+constexpr int kChannelMultiple = 16;
+
+/// They read cells in pairs: there are always two.
+constexpr int kMinCells = 2;
+
+}  // namespace deformkit
