@@ -114,7 +114,7 @@ TEST(Pack, Stages) {
     const Field like({3, 4, 2, 5}, {1, 3, 12, 24}, 0, 1);
     CallMemory memory;
     const Tensor layout = arranged(like.tensor(), {0, 2, 1, 3}, {4, 6, 2, 16});
-    const Staged staged(memory, false, layout), used(memory, true, layout);
+    const Staged staged(memory, layout), used;
     memory.open();
     std::memset(memory.at(0), 0xee, memory.bytes());
     const Tensor copy = staged.load(like.tensor());

@@ -90,8 +90,7 @@ Tensor packed_block_of(const Tensor &tensor, int axis, const Block &block) {
 Staged stage_blocks(CallMemory &memory, const Tensor &tensor, int64_t padded_extent) {
     // The caller sees the axes in the order of memory.
     const Tensor by_axis = tensor.swap_axes(1, 2);
-    return {memory, false,
-            arranged(by_axis, {0, 1, 2, 3}, {by_axis.shape[0], by_axis.shape[1], by_axis.shape[2], padded_extent})};
+    return {memory, arranged(by_axis, {0, 1, 2, 3}, {by_axis.shape[0], by_axis.shape[1], by_axis.shape[2], padded_extent})};
 }
 
 void pack_block(const Tensor &tensor, int64_t b, const Block &block, const Tensor &packed) {

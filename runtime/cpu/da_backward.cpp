@@ -241,8 +241,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Plan> plan(const DaBackwardCall &call) {
-    return std::make_unique<DaBackwardPlan>(call);
+void run(const DaBackwardCall &call) {
+    DaBackwardPlan(call).run();
 }
 
 }  // namespace deformkit

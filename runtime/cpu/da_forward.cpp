@@ -70,9 +70,12 @@ private:
 
     /// Points that fill up the last part are zero: at location (0, 0), which takes no part.
     Staged stage_parts(const Tensor &tensor) {
+        if (arrangeable(tensor, parts_)) {
+            return {};
+        }
         Tensor padded = tensor;
         padded.shape[2] = parts_.count * parts_.points;
-        return {memory_, arrangeable(tensor, parts_), dense_like(padded, nullptr)};
+        return {memory_, dense_like(padded, nullptr)};
     }
 
     int64_t anchor_tile() const {
@@ -137,8 +140,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Plan> plan(const DaForwardCall &call) {
-    return std::make_unique<DaForwardPlan>(call);
+void run(const DaForwardCall &call) {
+    DaForwardPlan(call).run();
 }
 
 }  // namespace deformkit

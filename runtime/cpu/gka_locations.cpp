@@ -89,7 +89,7 @@ StagedCellLocations::StagedCellLocations(CallMemory &memory, const Tensor &locat
     Tensor bits = locations;
     bits.dtype = kBits;
     kind_ = locations.dtype.bits != 32 ? kMarkedInt : locations.dtype.code == kDLInt ? kInt : kFloat;
-    bits_ = kind_ == kMarkedInt ? Staged(memory, false, dense_like(bits, nullptr)) : stage_samples(memory, bits, variant);
+    bits_ = kind_ == kMarkedInt ? Staged(memory, dense_like(bits, nullptr)) : stage_samples(memory, bits, variant);
 }
 
 Tensor StagedCellLocations::load(const Tensor &locations) const {

@@ -65,8 +65,7 @@ public:
             }
         }
         if (grad_value_) {
-            const Tensor target = part(*grad_value_);
-            value_target_ = Staged(memory_, usable_in_place(target, value_kernel_), dense_like(target, nullptr));
+            value_target_ = stage(memory_, part(*grad_value_), value_kernel_);
             const auto dense = [&](const Tensor &tensor) { return join_samples(dense_like(part(tensor), nullptr)); };
             scatter_locations_ = stage_blocks(memory_, by_levels(dense(a_.sampling_locations), a_.P), a_.P * 2);
             scatter_weights_ = stage_blocks(memory_, by_levels(dense(a_.attention_weights), a_.P), a_.P);
@@ -332,6 +331,10 @@ private:
 };
 
 }  // namespace
+
+void run(const MsdaBackwardCall &call) {
+    MsdaBackwardPlan(call).run();
+}
 
 std::unique_ptr<Plan> plan(const MsdaBackwardCall &call) {
     return std::make_unique<MsdaBackwardPlan>(call);

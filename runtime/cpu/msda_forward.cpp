@@ -42,8 +42,9 @@ public:
         value_ = StagedCells(memory_, part(a_.value), row_, packing, {0, 2, 1, 3}, std::max<int64_t>(a_.K, kMinCells));
         locations_ = stage_samples(memory_, part(a_.sampling_locations), row_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), row_);
-        // Blocks are written to scratch memory, and copied from there.
-        target_ = Staged(memory_, by_blocks() || usable_in_place(part(output_), row_), dense_like(part(output_), nullptr));
+        if (!by_blocks()) {
+            target_ = stage(memory_, part(output_), row_);
+        }
     }
 
 private:
@@ -162,10 +163,14 @@ private:
     CallArray<int32_t> levels_;
     Blocks blocks_;
     StagedCells value_;
-    Staged locations_, weights_, target_;
+    Staged locations_, weights_, target_;  // blocks are written to scratch memory, and copied from there
 };
 
 }  // namespace
+
+void run(const MsdaForwardCall &call) {
+    MsdaForwardPlan(call).run();
+}
 
 std::unique_ptr<Plan> plan(const MsdaForwardCall &call) {
     return std::make_unique<MsdaForwardPlan>(call);

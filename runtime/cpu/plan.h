@@ -52,11 +52,15 @@ protected:
     int threads_ = num_threads();
 };
 
+/// Plans a call, to be run later.
 std::unique_ptr<Plan> plan(const MsdaForwardCall &call);
 std::unique_ptr<Plan> plan(const MsdaBackwardCall &call);
-std::unique_ptr<Plan> plan(const GkaForwardCall &call);
-std::unique_ptr<Plan> plan(const GkaBackwardCall &call);
-std::unique_ptr<Plan> plan(const DaForwardCall &call);
-std::unique_ptr<Plan> plan(const DaBackwardCall &call);
+/// Plans a call and runs it.
+void run(const MsdaForwardCall &call);
+void run(const MsdaBackwardCall &call);
+void run(const DaForwardCall &call);
+void run(const DaBackwardCall &call);
+void run(const GkaForwardCall &call);
+void run(const GkaBackwardCall &call);
 
 }  // namespace deformkit

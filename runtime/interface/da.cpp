@@ -91,7 +91,7 @@ deformkit_status deformkit_deformable_aggregation_forward(const DLTensor *featur
         const DaInputs a = view_da_inputs(feature_maps, spatial_shape, scale_start_index, sample_locations, weights);
         const Tensor anchors = view_anchors("output", output, a);
         require_no_overlap(anchors, {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights});
-        plan(DaForwardCall{a, anchors})->run();
+        run(DaForwardCall{a, anchors});
     });
 }
 
@@ -114,6 +114,6 @@ deformkit_status deformkit_deformable_aggregation_backward(const DLTensor *featu
         if (call.grad_feature_maps) {
             call.grad_feature_maps = by_groups(*call.grad_feature_maps, a);
         }
-        plan(call)->run();
+        run(call);
     });
 }

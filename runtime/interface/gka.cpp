@@ -14,7 +14,7 @@ deformkit_status deformkit_geometric_kernel_attention_forward(const DLTensor *va
         require_no_overlap(rows,
                            {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
         drop_unused_keys(a);
-        plan(GkaForwardCall{a, rows})->run();
+        run(GkaForwardCall{a, rows});
     });
 }
 
@@ -34,6 +34,6 @@ deformkit_status deformkit_geometric_kernel_attention_backward(const DLTensor *v
         require_no_overlap({&value_gradient, &weights_gradient}, {&a.value, &a.spatial_shapes, &a.level_start_index,
                                                                   &a.sampling_locations, &a.attention_weights, &rows});
         drop_unused_keys(a, &value_gradient);
-        plan(GkaBackwardCall{a, rows, value_gradient, weights_gradient})->run();
+        run(GkaBackwardCall{a, rows, value_gradient, weights_gradient});
     });
 }

@@ -143,7 +143,7 @@ deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *s
         MsdaForwardCall call =
             check_msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output);
         drop_unused_keys(call.inputs);
-        plan(call)->run();
+        run(call);
     });
 }
 
@@ -157,6 +157,6 @@ deformkit_status deformkit_msda_backward(const DLTensor *value, const DLTensor *
             check_msda_backward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, grad_output,
                                 grad_value, grad_sampling_locations, grad_attention_weights);
         drop_unused_keys(call.inputs, &call.grad_value);
-        plan(call)->run();
+        run(call);
     });
 }

@@ -64,14 +64,8 @@ void clear_padding(Tensor copy, const Tensor &tensor) {
 
 }  // namespace
 
-Staged::Staged(CallMemory &memory, bool in_place, const Tensor &copy)
-    : memory_(&memory),
-      begin_(in_place ? 0 : memory.reserve(copy.elements(), copy.element_bytes())),
-      in_place_(in_place),
-      copy_(copy) {}
-
 Tensor Staged::of(const Tensor &tensor) const {
-    if (in_place_) {
+    if (in_place()) {
         return tensor;
     }
     Tensor copy = copy_;
@@ -82,7 +76,7 @@ Tensor Staged::of(const Tensor &tensor) const {
 
 Tensor Staged::load(const Tensor &tensor) const {
     const Tensor staged = of(tensor);
-    if (in_place_) {
+    if (in_place()) {
         return staged;
     }
     clear_padding(staged, tensor);
@@ -93,13 +87,13 @@ Tensor Staged::load(const Tensor &tensor) const {
 }
 
 void Staged::store(const Tensor &tensor) const {
-    if (!in_place_) {
+    if (!in_place()) {
         copy_elements(of(tensor), tensor);
     }
 }
 
 Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
-    return {memory, usable_in_place(tensor, variant), dense_like(tensor, nullptr)};
+    return usable_in_place(tensor, variant) ? Staged() : Staged(memory, dense_like(tensor, nullptr));
 }
 
 bool rows_readable(const Tensor &rows, const Variant &variant) {
@@ -107,9 +101,11 @@ bool rows_readable(const Tensor &rows, const Variant &variant) {
 }
 
 Staged stage_rows(CallMemory &memory, const Tensor &rows, const Variant &variant) {
-    return {
-        memory, rows_readable(rows, variant),
-        arranged(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], round_up(rows.shape[3], kChannelMultiple)})};
+    if (rows_readable(rows, variant)) {
+        return {};
+    }
+    const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
+    return {memory, arranged(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels})};
 }
 
 namespace {
@@ -143,7 +139,9 @@ void convert(const Variant &kernel, const Tensor &from, Tensor to) {
 StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Variant &variant, const Packing &packing,
                          std::initializer_list<int> order, int64_t keys)
     : widen_(packing.widen), keys_(keys) {
-    const bool in_place = !packing.always && cells_readable(value, variant, keys);
+    if (!packing.always && cells_readable(value, variant, keys)) {
+        return;
+    }
     Tensor like = value;
     if (widen_ != nullptr) {
         like.dtype = arithmetic_type(value.dtype);
@@ -151,7 +149,7 @@ StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Variant 
     }
     const std::initializer_list<int64_t> extents = {value.shape[0], keys, value.shape[2],
                                                     round_up(value.shape[3], kChannelMultiple)};
-    cells_ = Staged(memory, in_place, arranged(like, order, extents));
+    cells_ = Staged(memory, arranged(like, order, extents));
 }
 
 Cells StagedCells::load(const Tensor &value) const {
@@ -173,15 +171,14 @@ Tensor join_samples(const Tensor &tensor) {
 }
 
 Staged stage_samples(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
-    const auto joinable = [&] {
-        if (!addressable(tensor, variant) || !tensor.can_join_axes(3) || !tensor.join_axes(3).can_join_axes(2)) {
-            return false;
-        }
+    if (addressable(tensor, variant) && tensor.can_join_axes(3) && tensor.join_axes(3).can_join_axes(2)) {
         const Tensor joined = join_samples(tensor);
         const int64_t step = joined.ndim == 3 ? 1 : 2;
-        return dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step);
-    };
-    return {memory, joinable(), dense_like(tensor, nullptr)};
+        if (dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step)) {
+            return {};
+        }
+    }
+    return {memory, dense_like(tensor, nullptr)};
 }
 
 }  // namespace deformkit

@@ -41,11 +41,13 @@ Tensor arranged(const Tensor &tensor, std::initializer_list<int> order, std::ini
 /// A tensor as kernels want it: the caller's own memory where that will do, otherwise a copy, for which the call has room.
 class Staged {
 public:
+    /// The caller's own.
     Staged() = default;
-    /// Shape and strides of a copy are those of `copy`: larger than the tensor where kernels want it filled up with zeros.
-    Staged(CallMemory &memory, bool in_place, const Tensor &copy);
+    /// A copy with the shape and strides of `copy`: larger than the tensor where kernels want it filled up with zeros.
+    Staged(CallMemory &memory, const Tensor &copy)
+        : memory_(&memory), begin_(memory.reserve(copy.elements(), copy.element_bytes())), copy_(copy) {}
 
-    bool in_place() const { return in_place_; }
+    bool in_place() const { return memory_ == nullptr; }
     /// What kernels see for `tensor`, of which the first axis may be shorter than what there is room for. A copy is not filled.
     Tensor of(const Tensor &tensor) const;
     /// The same, filled.
@@ -56,7 +58,6 @@ public:
 private:
     const CallMemory *memory_ = nullptr;
     size_t begin_ = 0;
-    bool in_place_ = true;
     Tensor copy_;
 };
 
