@@ -81,8 +81,9 @@ TEST(Types, NeighboursAreOnePatternAway) {
 }
 
 TEST(Types, Names) {
-    for (const char *name : {"f16", "bf16", "f32", "f64"}) {
-        EXPECT_EQ(type_of(dtype_of(type_named(name))), type_named(name));
+    for (const Type type : kAllTypes) {
+        EXPECT_EQ(type_of(dtype_of(type)), type);
+        EXPECT_EQ(type_named(name_of(type)), type);
     }
     EXPECT_THROW(type_named("f8"), std::invalid_argument);
 }
