@@ -87,7 +87,7 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
     const Target *forced = forced_target.load();
     const StorageType *type = storage_type(dtype);
     const auto serves = [&](const Variant &variant) {
-        return type != nullptr && std::strcmp(variant.operation, operation) == 0 && std::strcmp(variant.type, type->name) == 0;
+        return variant.type == type && std::strcmp(variant.operation, operation) == 0;
     };
     for (const Variant &variant : all_variants()) {
         if (serves(variant)) {
@@ -111,8 +111,7 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
 
 const Variant *companion(const Variant &variant, const char *operation) {
     for (const Variant &other : all_variants()) {
-        if (other.target == variant.target && std::strcmp(other.operation, operation) == 0 &&
-            std::strcmp(other.type, variant.type) == 0) {
+        if (other.target == variant.target && other.type == variant.type && std::strcmp(other.operation, operation) == 0) {
             return &other;
         }
     }
@@ -120,12 +119,12 @@ const Variant *companion(const Variant &variant, const char *operation) {
 }
 
 const Variant *in_place_of(const Variant &variant, const char *operation, bool pays) {
-    const Variant *other = companion(variant, operation);
     const Variant *forced = forced_kernel.load();
-    if (forced == &variant || forced == other) {
-        return forced == &variant ? nullptr : other;
+    if (forced == &variant || (forced == nullptr && !pays)) {
+        return nullptr;
     }
-    return pays ? other : nullptr;
+    const Variant *other = companion(variant, operation);
+    return pays || forced == other ? other : nullptr;
 }
 
 void force_kernel(const char *name) {

@@ -24,6 +24,15 @@ const Target &target_named(std::string_view name) {
     throw std::logic_error("variants.cmake: a variant for an unknown target");
 }
 
+const StorageType &type_named(std::string_view name) {
+    for (const StorageType &type : kStorageTypes) {
+        if (type.name == name) {
+            return type;
+        }
+    }
+    throw std::logic_error("variants.cmake: a variant of an unknown type");
+}
+
 #define DEFORMKIT_VARIANT(operator_, pass, type, target, serves, ...) \
     operator_##_##pass##_host_knobs operator_##_##pass##_##type##_##target##_knobs{__VA_ARGS__};
 #include "deformkit_variants.inc"
@@ -47,7 +56,7 @@ const std::vector<Variant> &all_variants() {
     {#operator_ "_" #pass "_" #type "_" #target,                      \
      #operator_ "_" #pass,                                            \
      #operator_ "_" #serves,                                          \
-     #type,                                                           \
+     &type_named(#type),                                              \
      &target_named(#target),                                          \
      target_named(#target).gpu,                                       \
      operator_##_##pass##_##type##_##target##_argv,                   \

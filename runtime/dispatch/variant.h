@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/tensor/types.h"
 #include "schedules/knobs.h"
 
 namespace deformkit {
@@ -35,7 +36,7 @@ struct Variant {
     const char *name;       ///< msda_forward_f32_avx512
     const char *operation;  ///< msda_forward
     const char *serves;     ///< the same, or the operation in whose place this kernel runs where that pays
-    const char *type;       ///< f32
+    const StorageType *type;
     const Target *target;
     bool gpu;
     int (*run)(void **args);

@@ -14,7 +14,7 @@ struct StorageType {
     const char *arithmetic;  ///< name of the type that is computed in
 };
 
-constexpr StorageType kStorageTypes[] = {
+inline constexpr StorageType kStorageTypes[] = {
 #define DEFORMKIT_TYPE(name, enumerator, long_name, dlpack_code, bits, arithmetic, exponent, mantissa) \
     {#name, #long_name, {dlpack_code, bits, 1}, #arithmetic},
 #include <deformkit/types.inc>
