@@ -245,4 +245,8 @@ void run(const DaBackwardCall &call) {
     DaBackwardPlan(call).run();
 }
 
+std::unique_ptr<Plan> plan(const DaBackwardCall &call) {
+    return std::make_unique<DaBackwardPlan>(call);
+}
+
 }  // namespace deformkit

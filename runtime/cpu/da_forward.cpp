@@ -144,4 +144,8 @@ void run(const DaForwardCall &call) {
     DaForwardPlan(call).run();
 }
 
+std::unique_ptr<Plan> plan(const DaForwardCall &call) {
+    return std::make_unique<DaForwardPlan>(call);
+}
+
 }  // namespace deformkit

@@ -278,8 +278,16 @@ void run(const GkaForwardCall &call) {
     GkaForwardPlan(call).run();
 }
 
+std::unique_ptr<Plan> plan(const GkaForwardCall &call) {
+    return std::make_unique<GkaForwardPlan>(call);
+}
+
 void run(const GkaBackwardCall &call) {
     GkaBackwardPlan(call).run();
+}
+
+std::unique_ptr<Plan> plan(const GkaBackwardCall &call) {
+    return std::make_unique<GkaBackwardPlan>(call);
 }
 
 }  // namespace deformkit

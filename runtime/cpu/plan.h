@@ -52,9 +52,13 @@ protected:
     int threads_ = num_threads();
 };
 
-/// Plans a call, to be run later.
+/// Plans a call, to be run later: at most once at a time.
 std::unique_ptr<Plan> plan(const MsdaForwardCall &call);
 std::unique_ptr<Plan> plan(const MsdaBackwardCall &call);
+std::unique_ptr<Plan> plan(const DaForwardCall &call);
+std::unique_ptr<Plan> plan(const DaBackwardCall &call);
+std::unique_ptr<Plan> plan(const GkaForwardCall &call);
+std::unique_ptr<Plan> plan(const GkaBackwardCall &call);
 /// Plans a call and runs it.
 void run(const MsdaForwardCall &call);
 void run(const MsdaBackwardCall &call);

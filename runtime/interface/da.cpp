@@ -81,18 +81,44 @@ Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &a)
 
 }  // namespace
 
+DaForwardCall check_da_forward(const DLTensor *feature_maps, const DLTensor *spatial_shape, const DLTensor *scale_start_index,
+                               const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *output) {
+    DaForwardCall call;
+    call.inputs = view_da_inputs(feature_maps, spatial_shape, scale_start_index, sample_locations, weights);
+    const DaInputs &a = call.inputs;
+    call.output = view_anchors("output", output, a);
+    require_no_overlap(call.output, {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights});
+    return call;
+}
+
+DaBackwardCall check_da_backward(const DLTensor *feature_maps, const DLTensor *spatial_shape, const DLTensor *scale_start_index,
+                                 const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *grad_output,
+                                 const DLTensor *grad_feature_maps, const DLTensor *grad_sample_locations,
+                                 const DLTensor *grad_weights) {
+    DaBackwardCall call;
+    call.inputs = view_da_inputs(feature_maps, spatial_shape, scale_start_index, sample_locations, weights);
+    const DaInputs &a = call.inputs;
+    call.grad_output = view_anchors("grad_output", grad_output, a);
+    call.grad_feature_maps = view_gradient("grad_feature_maps", grad_feature_maps, view("feature_maps", feature_maps, {3}));
+    call.grad_locations = view_gradient("grad_sample_locations", grad_sample_locations, a.sample_locations);
+    call.grad_weights = view_gradient("grad_weights", grad_weights, a.weights);
+    require_no_overlap(
+        {&call.grad_feature_maps, &call.grad_locations, &call.grad_weights},
+        {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights, &call.grad_output});
+    if (call.grad_feature_maps) {
+        call.grad_feature_maps = by_groups(*call.grad_feature_maps, a);
+    }
+    return call;
+}
+
 }  // namespace deformkit
 
 deformkit_status deformkit_deformable_aggregation_forward(const DLTensor *feature_maps, const DLTensor *spatial_shape,
                                                           const DLTensor *scale_start_index, const DLTensor *sample_locations,
                                                           const DLTensor *weights, DLTensor *output) {
     using namespace deformkit;
-    return guarded([&] {
-        const DaInputs a = view_da_inputs(feature_maps, spatial_shape, scale_start_index, sample_locations, weights);
-        const Tensor anchors = view_anchors("output", output, a);
-        require_no_overlap(anchors, {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights});
-        run(DaForwardCall{a, anchors});
-    });
+    return guarded(
+        [&] { run(check_da_forward(feature_maps, spatial_shape, scale_start_index, sample_locations, weights, output)); });
 }
 
 deformkit_status deformkit_deformable_aggregation_backward(const DLTensor *feature_maps, const DLTensor *spatial_shape,
@@ -102,18 +128,7 @@ deformkit_status deformkit_deformable_aggregation_backward(const DLTensor *featu
                                                            DLTensor *grad_weights) {
     using namespace deformkit;
     return guarded([&] {
-        const DaInputs a = view_da_inputs(feature_maps, spatial_shape, scale_start_index, sample_locations, weights);
-        const Tensor anchors = view_anchors("grad_output", grad_output, a);
-        DaBackwardCall call{a, anchors, {}, {}, {}};
-        call.grad_feature_maps = view_gradient("grad_feature_maps", grad_feature_maps, view("feature_maps", feature_maps, {3}));
-        call.grad_locations = view_gradient("grad_sample_locations", grad_sample_locations, a.sample_locations);
-        call.grad_weights = view_gradient("grad_weights", grad_weights, a.weights);
-        require_no_overlap(
-            {&call.grad_feature_maps, &call.grad_locations, &call.grad_weights},
-            {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights, &anchors});
-        if (call.grad_feature_maps) {
-            call.grad_feature_maps = by_groups(*call.grad_feature_maps, a);
-        }
-        run(call);
+        run(check_da_backward(feature_maps, spatial_shape, scale_start_index, sample_locations, weights, grad_output,
+                              grad_feature_maps, grad_sample_locations, grad_weights));
     });
 }

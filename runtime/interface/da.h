@@ -34,4 +34,12 @@ struct DaBackwardCall {
     std::optional<Tensor> grad_feature_maps, grad_locations, grad_weights;
 };
 
+/// The arguments of deformkit_deformable_aggregation_forward and _backward. Checks throw a Failure.
+DaForwardCall check_da_forward(const DLTensor *feature_maps, const DLTensor *spatial_shape, const DLTensor *scale_start_index,
+                               const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *output);
+DaBackwardCall check_da_backward(const DLTensor *feature_maps, const DLTensor *spatial_shape, const DLTensor *scale_start_index,
+                                 const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *grad_output,
+                                 const DLTensor *grad_feature_maps, const DLTensor *grad_sample_locations,
+                                 const DLTensor *grad_weights);
+
 }  // namespace deformkit

@@ -66,6 +66,14 @@ MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spat
                                      const DLTensor *grad_output, const DLTensor *grad_value,
                                      const DLTensor *grad_sampling_locations, const DLTensor *grad_attention_weights);
 
+/// The same for deformkit_geometric_kernel_attention_forward and _backward.
+GkaForwardCall check_gka_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                 const DLTensor *sampling_locations, const DLTensor *attention_weights, const DLTensor *output);
+GkaBackwardCall check_gka_backward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
+                                   const DLTensor *sampling_locations, const DLTensor *attention_weights,
+                                   const DLTensor *grad_output, const DLTensor *grad_value,
+                                   const DLTensor *grad_attention_weights);
+
 /// Cells are addressed by 32 bits. Where value is larger, what lies before the first level and behind the last can go: then
 /// `value`, K and first_key are cut down. `gradient`, of value, goes with them; what it loses is cleared.
 void drop_unused_keys(MsdaInputs &a, std::optional<Tensor> *gradient = nullptr);
