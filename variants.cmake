@@ -9,6 +9,10 @@ deformkit_type(bf16 HALIDE bfloat16 DLPACK kDLBfloat BITS 16 ARITHMETIC f32 EXPO
 deformkit_type(f64 HALIDE float64 DLPACK kDLFloat BITS 64 ARITHMETIC f64 EXPONENT 11 MANTISSA 52)
 set(types f32 f16 bf16 f64)
 set(types_of_16_bits f16 bf16)
+# What else rows may be for.
+deformkit_integer(i8 HALIDE int8 BITS 8)
+deformkit_integer(i16 HALIDE int16 BITS 16)
+deformkit_integer(i64 HALIDE int64 BITS 64)
 
 # Architectures: processors as CMake names them, Halide's name, and how C++ asks the CPU for a feature, @.
 deformkit_arch(x86 PROCESSORS x86_64 AMD64 HALIDE x86-64-linux SUPPORTS "__builtin_cpu_supports(\"@\")"
@@ -42,6 +46,9 @@ foreach (operator da gka)
         deformkit_variants(${operator} ${pass} TYPES ${types} TARGETS ${cpus})
     endforeach ()
 endforeach ()
+
+# Locations in cells that are not float32 or int32.
+deformkit_variants(gka cells TYPES f16 bf16 f64 i8 i16 i64 TARGETS ${cpus})
 
 # To the type of arithmetic, and from there, rounded: for passes that read or add up a tensor in that type.
 deformkit_variants(convert widen TYPES ${types_of_16_bits} TARGETS ${cpus})

@@ -3,6 +3,7 @@
 # include(variants.cmake) only notes rows. deformkit_lists(dir) then writes
 #   deformkit/types.inc     DEFORMKIT_TYPE(name, enumerator, long name, DLPack code, bits, name of the arithmetic's type,
 #                           exponent bits, mantissa bits)
+#   deformkit_integers.inc  DEFORMKIT_INTEGER(name, long name, bits)
 #   deformkit_targets.inc   DEFORMKIT_TARGET(name, does this CPU support it, device interface or nullptr, "CPU features")
 # and deformkit_add_variants(library ...) makes kernels of rows, and an interface library whose include directory has
 #   deformkit_variants.inc  DEFORMKIT_VARIANT(operator, pass, type, target, pass that it serves, host knobs...), best first; what
@@ -16,6 +17,7 @@ set(DEFORMKIT_TYPES "" CACHE STRING "Storage types to build, such as f32;f16; em
 set(DEFORMKIT_TUNED ${PROJECT_SOURCE_DIR}/schedules/tuned CACHE PATH "Folder of <variant>.params, which set knobs")
 
 set(DEFORMKIT_ALL_TYPES "")
+set(DEFORMKIT_ALL_INTEGERS "")
 set(DEFORMKIT_ALL_TARGETS "")
 set(DEFORMKIT_ROWS "")
 
@@ -42,6 +44,13 @@ function(deformkit_type name)
            "${ARG_ARITHMETIC}, ${ARG_EXPONENT}, ${ARG_MANTISSA})\n")
     set(DEFORMKIT_ALL_TYPES ${DEFORMKIT_ALL_TYPES} PARENT_SCOPE)
     set(DEFORMKIT_TYPE_ROWS ${DEFORMKIT_TYPE_ROWS} PARENT_SCOPE)
+endfunction()
+
+function(deformkit_integer name)
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "" "HALIDE;BITS" "")
+    set(DEFORMKIT_TYPE_${name} ${ARG_HALIDE} PARENT_SCOPE)
+    set(DEFORMKIT_ALL_INTEGERS ${DEFORMKIT_ALL_INTEGERS} ${name} PARENT_SCOPE)
+    set(DEFORMKIT_INTEGER_ROWS "${DEFORMKIT_INTEGER_ROWS}DEFORMKIT_INTEGER(${name}, ${ARG_HALIDE}, ${ARG_BITS})\n" PARENT_SCOPE)
 endfunction()
 
 # Targets of other architectures than the one that is built for are left out.
@@ -82,7 +91,7 @@ function(deformkit_variants operator pass)
         set(serves ${ARG_IN_PLACE_OF})
     endif ()
     foreach (type IN LISTS ARG_TYPES)
-        if (NOT type IN_LIST DEFORMKIT_ALL_TYPES)
+        if (NOT type IN_LIST DEFORMKIT_ALL_TYPES AND NOT type IN_LIST DEFORMKIT_ALL_INTEGERS)
             message(FATAL_ERROR "variants.cmake: ${operator} ${pass}: '${type}' is no type")
         endif ()
         foreach (target IN LISTS ARG_TARGETS)
@@ -107,6 +116,7 @@ endfunction()
 
 function(deformkit_lists dir)
     file(CONFIGURE OUTPUT ${dir}/deformkit/types.inc CONTENT "${DEFORMKIT_TYPE_ROWS}" @ONLY)
+    file(CONFIGURE OUTPUT ${dir}/deformkit_integers.inc CONTENT "${DEFORMKIT_INTEGER_ROWS}" @ONLY)
     file(CONFIGURE OUTPUT ${dir}/deformkit_targets.inc CONTENT "${DEFORMKIT_TARGET_ROWS}" @ONLY)
     add_library(deformkit_lists INTERFACE)
     target_include_directories(deformkit_lists INTERFACE ${dir})
@@ -135,7 +145,7 @@ function(deformkit_add_variants library)
             deformkit_read_knobs(${operator})
             string(APPEND includes "#include \"schedules/${operator}_knobs.h\"\n")
         endif ()
-        if ((ARG_TYPES AND NOT type IN_LIST ARG_TYPES) OR (ARG_TARGETS AND NOT target IN_LIST ARG_TARGETS))
+        if ((ARG_TYPES AND type IN_LIST DEFORMKIT_ALL_TYPES AND NOT type IN_LIST ARG_TYPES) OR (ARG_TARGETS AND NOT target IN_LIST ARG_TARGETS))
             continue()
         endif ()
         deformkit_read_params(${operator}_${pass} ${ARG_TUNED}/${variant}.params)

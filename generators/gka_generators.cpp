@@ -2,151 +2,153 @@
 #include "generators/shared/buffers.h"
 #include "generators/shared/storage.h"
 #include "schedules/gka.h"
-#include "schedules/gka_knobs.h"
 
 namespace {
 
 using namespace Halide;
 
-/// Shapes, fastest axis first, mins all zero:
-///   value [D', (K - 1) * key_step + 1], D' >= D a multiple of kChannelMultiple;  level_table [S, 3];
-///   sampling_locations [2, S, Q], bits of LocationKind;  attention_weights [S, Q];  output [D, Q].
-/// The innermost axes are dense; every other stride is free.
-class GkaForward : public deformkit::VariantGenerator<GkaForward, deformkit::GkaForwardScheduleKnobs> {
+/// Locations of another type than float32 and int32 as those two are read: kMarkedIntLocation. locations and cells [2 * M * S,
+/// Q, B], innermost axes dense.
+class GkaCells : public deformkit::VariantGenerator<GkaCells, deformkit::GkaCellsScheduleKnobs> {
 public:
-    Input<Buffer<void, 2>> value{"value"};
-    Input<Buffer<int32_t, 2>> level_table{"level_table"};
-    Input<Buffer<int32_t, 3>> sampling_locations{"sampling_locations"};
-    Input<Buffer<void, 2>> attention_weights{"attention_weights"};
-    Input<int32_t> num_keys{"num_keys"};
-    Input<int32_t> key_step{"key_step"};
-    Input<int32_t> location_kind{"location_kind"};
-    Input<bool> careful{"careful"};
-    Output<Buffer<void, 2>> output{"output"};
+    Input<Buffer<void, 3>> locations{"locations"};
+    Output<Buffer<int32_t, 3>> cells{"cells"};
 
-    void configure() {
-        for (auto *input : {&value, &attention_weights}) {
-            input->set_type(storage_type);
-        }
-        output.set_type(storage_type);
-    }
+    void configure() { locations.set_type(storage_type); }
 
     void generate() {
-        deformkit::GkaInputs in;
-        in.value = deformkit::widened(value, get_target());
-        in.level_table = level_table;
-        in.sampling_locations = sampling_locations;
-        in.attention_weights = deformkit::widened(attention_weights, get_target());
-        in.num_keys = num_keys;
-        in.num_samples = level_table.dim(0).extent();
-        in.location_kind = location_kind;
-        in.key_step = key_step;
-        in.max_position = value.dim(1).extent() - 1;
-        in.careful = careful;
-        deformkit::GkaForward f(in);
-        output(f.d, f.q) = deformkit::round_to_storage(storage_type, f.sum(f.d, f.q), get_target());
-
-        deformkit::dense_from_zero(value, level_table, sampling_locations, attention_weights, output);
-        value.dim(1).set_stride(1);
-        sampling_locations.dim(0).set_extent(2);
-        sampling_locations.dim(1).set_stride(2);
-        level_table.dim(1).set_extent(deformkit::kLevelRows);
-        const int compute_lanes = deformkit::compute_lanes(storage_type, lanes);
-        deformkit::schedule_gka_forward_cpu(f, output, {compute_lanes, output.dim(0).extent(), in.num_samples, careful});
+        const Var i{"i"}, q{"q"}, b{"b"};
+        const Expr location = locations(i, q, b);
+        const bool is_integer = static_cast<const Type &>(storage_type).is_int();
+        cells(i, q, b) = deformkit::cell_along(is_integer ? location : deformkit::widen(location, get_target()));
+        deformkit::dense_from_zero(locations, cells);
+        deformkit::schedule_gka_cells_cpu(cells, i, q, b, lanes, knobs);
     }
 };
 
-/// The same with grad_output [D', Q] and grad_weights [S, Q].
-class GkaBackwardSamples : public deformkit::VariantGenerator<GkaBackwardSamples, deformkit::GkaBackwardSamplesScheduleKnobs> {
+/// What every pass reads. Shapes, fastest axis first, mins all zero:
+///   level_table [S, 3];  sampling_locations [2, S, M, Q, B], bits of LocationKind.
+/// Of these and of all below, the innermost axes are dense; every other stride is free.
+template <typename T, typename Knobs>
+class GkaGenerator : public deformkit::VariantGenerator<T, Knobs> {
 public:
-    Input<Buffer<void, 2>> value{"value"};
-    Input<Buffer<int32_t, 2>> level_table{"level_table"};
-    Input<Buffer<int32_t, 3>> sampling_locations{"sampling_locations"};
-    Input<Buffer<void, 2>> grad_output{"grad_output"};
-    Input<int32_t> num_keys{"num_keys"};
-    Input<int32_t> key_step{"key_step"};
-    Input<int32_t> location_kind{"location_kind"};
-    Input<bool> careful{"careful"};
-    Output<Buffer<void, 2>> grad_weights{"grad_weights"};
+    GeneratorInput<Buffer<int32_t, 2>> level_table{"level_table"};
+    GeneratorInput<Buffer<int32_t, 5>> sampling_locations{"sampling_locations"};
+    GeneratorInput<int32_t> location_kind{"location_kind"};
+    GeneratorInput<bool> careful{"careful"};
 
-    void configure() {
-        for (auto *input : {&value, &grad_output}) {
-            input->set_type(storage_type);
-        }
-        grad_weights.set_type(storage_type);
-    }
+protected:
+    Expr num_samples() { return level_table.dim(0).extent(); }
+    Expr wide(const Expr &stored) { return deformkit::widen(stored, this->get_target()); }
+    Func wide(const Func &stored) { return deformkit::widened(stored, this->get_target()); }
+    Expr rounded(const Expr &result) { return deformkit::round_to_storage(this->storage_type, result, this->get_target()); }
 
-    void generate() {
-        deformkit::GkaInputs in;
-        in.value = deformkit::widened(value, get_target());
-        in.level_table = level_table;
-        in.sampling_locations = sampling_locations;
-        in.grad_output = deformkit::widened(grad_output, get_target());
-        in.num_channels = grad_output.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
-        in.num_keys = num_keys;
-        in.num_samples = level_table.dim(0).extent();
-        in.location_kind = location_kind;
-        in.key_step = key_step;
-        in.max_position = value.dim(1).extent() - 1;
-        in.careful = careful;
-        deformkit::GkaBackwardSamples f(in);
-        grad_weights(f.s, f.q) = deformkit::round_to_storage(storage_type, f.grad_weight, get_target());
-
-        deformkit::dense_from_zero(value, level_table, sampling_locations, grad_output, grad_weights);
-        value.dim(1).set_stride(1);
+    void describe(deformkit::GkaSamples &samples, const Expr &num_keys) {
+        samples.level_table = level_table;
+        samples.sampling_locations = sampling_locations;
+        samples.num_samples = num_samples();
+        samples.num_keys = num_keys;
+        samples.location_kind = location_kind;
+        samples.careful = careful;
+        samples.fused = this->get_target().has_feature(Target::FMA);
+        deformkit::dense_from_zero(level_table, sampling_locations);
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
         level_table.dim(1).set_extent(deformkit::kLevelRows);
-        const int compute_lanes = deformkit::compute_lanes(storage_type, lanes);
-        deformkit::schedule_gka_backward_samples_cpu(f, grad_weights,
-                                                     {compute_lanes, in.num_channels, in.num_samples, careful});
+    }
+
+    deformkit::GkaExtents extents(const Expr &num_channels) {
+        return {deformkit::compute_lanes(this->storage_type, this->lanes), num_channels, num_samples(), careful};
     }
 };
 
-/// Shapes, fastest axis first, mins all zero:
-///   level_table [S, 3];  sampling_locations [2, S, Q];  attention_weights [S, Q];  grad_output [D', Q], D' a multiple of
-///   kChannelMultiple;  slab [D', cells], in the type of arithmetic.
-/// The innermost axes are dense; every other stride is free.
-class GkaBackwardValue : public deformkit::VariantGenerator<GkaBackwardValue, deformkit::GkaBackwardValueScheduleKnobs> {
+/// value [D', M, (K - 1) * key_step + 1, B], D' >= D a multiple of kChannelMultiple. One task of threads is so many queries of
+/// a head.
+template <typename T, typename Knobs>
+class GkaCellsGenerator : public GkaGenerator<T, Knobs> {
 public:
-    Input<Buffer<int32_t, 2>> level_table{"level_table"};
-    Input<Buffer<int32_t, 3>> sampling_locations{"sampling_locations"};
-    Input<Buffer<void, 2>> attention_weights{"attention_weights"};
-    Input<Buffer<void, 2>> grad_output{"grad_output"};
-    Input<int32_t> location_kind{"location_kind"};
-    Input<bool> careful{"careful"};
-    Output<Buffer<void, 2>> slab{"slab"};
+    GeneratorInput<Buffer<void, 4>> value{"value"};
+    GeneratorInput<int32_t> num_keys{"num_keys"};
+    GeneratorInput<int32_t> key_step{"key_step"};
+    GeneratorInput<int32_t> query_tile{"query_tile"};
 
-    void configure() {
-        deformkit::set_types(storage_type, attention_weights, grad_output);
-        slab.set_type(deformkit::compute_type(storage_type));
+protected:
+    deformkit::GkaCells cells() {
+        deformkit::GkaCells cells;
+        this->describe(cells, num_keys);
+        cells.value = this->wide(value);
+        cells.key_step = key_step;
+        cells.max_position = value.dim(2).extent() - 1;
+        deformkit::dense_from_zero(value);
+        value.dim(2).set_stride(1);
+        return cells;
     }
+};
+
+/// attention_weights [S, M, Q, B];  output [D, M, Q, B].
+class GkaForward : public GkaCellsGenerator<GkaForward, deformkit::GkaForwardScheduleKnobs> {
+public:
+    Input<Buffer<void, 4>> attention_weights{"attention_weights"};
+    Output<Buffer<void, 4>> output{"output"};
+
+    void configure() { deformkit::set_types(storage_type, value, attention_weights, output); }
+
+    void generate() {
+        deformkit::GkaForward f(cells(), wide(attention_weights));
+        output(f.d, f.m, f.q, f.b) = rounded(f.sum(f.d, f.m, f.q, f.b));
+        deformkit::dense_from_zero(attention_weights, output);
+        deformkit::schedule_gka_forward_cpu(f, output, query_tile, extents(output.dim(0).extent()), knobs);
+    }
+};
+
+/// grad_output [D', M, Q, B];  grad_weights [S, M, Q, B].
+class GkaBackwardSamples : public GkaCellsGenerator<GkaBackwardSamples, deformkit::GkaBackwardSamplesScheduleKnobs> {
+public:
+    Input<Buffer<void, 4>> grad_output{"grad_output"};
+    Output<Buffer<void, 4>> grad_weights{"grad_weights"};
+
+    void configure() { deformkit::set_types(storage_type, value, grad_output, grad_weights); }
+
+    void generate() {
+        const Expr num_channels = grad_output.dim(0).extent() / deformkit::kChannelMultiple * deformkit::kChannelMultiple;
+        const deformkit::GkaExtents extents = this->extents(num_channels);
+        deformkit::GkaBackwardSamples f(cells(), wide(grad_output), num_channels, extents.lanes);
+        grad_weights(f.s, f.m, f.q, f.b) = rounded(f.grad_weight);
+        deformkit::dense_from_zero(grad_output, grad_weights);
+        deformkit::schedule_gka_backward_samples_cpu(f, grad_weights, query_tile, extents, knobs);
+    }
+};
+
+/// attention_weights [S, M, Q, B];  grad_output [D', M, Q, B], D' >= D a multiple of kChannelMultiple;
+/// grad_value [D, M, cells, B]. In the type of arithmetic sums are taken where they belong: D is D', and grad_value holds
+/// zeros. Otherwise they are taken head by head in memory of their own, and rounded.
+class GkaBackwardValue : public GkaGenerator<GkaBackwardValue, deformkit::GkaBackwardValueScheduleKnobs> {
+public:
+    Input<Buffer<void, 4>> attention_weights{"attention_weights"};
+    Input<Buffer<void, 4>> grad_output{"grad_output"};
+    Output<Buffer<void, 4>> grad_value{"grad_value"};
+
+    void configure() { deformkit::set_types(storage_type, attention_weights, grad_output, grad_value); }
 
     void generate() {
         deformkit::GkaBackwardValueInputs in;
-        in.level_table = level_table;
-        in.sampling_locations = sampling_locations;
-        in.attention_weights = deformkit::widened(attention_weights, get_target());
-        in.grad_output = deformkit::widened(grad_output, get_target());
-        in.slab = slab;
-        in.num_cells = slab.dim(1).extent();
-        in.num_samples = attention_weights.dim(0).extent();
-        in.num_queries = attention_weights.dim(1).extent();
-        in.location_kind = location_kind;
-        in.careful = careful;
-        deformkit::GkaBackwardValue f(in);
-
-        deformkit::dense_from_zero(level_table, sampling_locations, attention_weights, grad_output, slab);
-        sampling_locations.dim(0).set_extent(2);
-        sampling_locations.dim(1).set_stride(2);
-        level_table.dim(1).set_extent(deformkit::kLevelRows);
-        deformkit::schedule_gka_backward_value_cpu(
-            f, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), in.num_samples, careful});
+        describe(in, grad_value.dim(2).extent());
+        in.attention_weights = wide(attention_weights);
+        in.grad_output = wide(grad_output);
+        in.num_queries = grad_output.dim(2).extent();
+        const bool in_place = storage_type == deformkit::compute_type(storage_type);
+        deformkit::GkaBackwardValue f(in, in_place ? Func(grad_value) : Func("slab"), in_place);
+        if (!in_place) {
+            grad_value(f.d, f.m, f.cell, f.b) = rounded(f.slab(f.d, f.m, f.cell, f.b));
+        }
+        deformkit::dense_from_zero(attention_weights, grad_output, grad_value);
+        deformkit::schedule_gka_backward_value_cpu(f, grad_value, in_place, extents(grad_output.dim(0).extent()), knobs);
     }
 };
 
 }  // namespace
 
+HALIDE_REGISTER_GENERATOR(GkaCells, gka_cells)
 HALIDE_REGISTER_GENERATOR(GkaForward, gka_forward)
 HALIDE_REGISTER_GENERATOR(GkaBackwardSamples, gka_backward_samples)
 HALIDE_REGISTER_GENERATOR(GkaBackwardValue, gka_backward_value)

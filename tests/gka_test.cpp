@@ -172,6 +172,43 @@ void check_indices(Pass pass, const Variant &variant) {
     }
 }
 
+/// Wherever threads cut the queries, and however few are left over: sums are taken in the same order.
+void check_tiles(Pass pass, const Variant &variant) {
+    struct Sizes {
+        int64_t channels, levels, points;
+    };
+    for (const Sizes &n :
+         {Sizes{5, 1, 5}, {16, 1, 3}, {16, 2, 4}, {24, 2, 3}, {32, 1, 4}, {32, 1, 7}, {32, 4, 4}, {64, 2, 2}}) {
+        const int64_t queries = 40000 / (n.levels * n.points) + 37;
+        const MsdaWorkload workload = {
+            "", 1, queries, 1, n.channels, std::vector<Level>(n.levels, Level{7, 9}), n.points, Locations::kWide};
+        const GkaCase c(workload, variant.type(), pass);
+        ASSERT_EQ(deformkit_set_num_threads(1), DEFORMKIT_OK);
+        const Outputs alone = run(c);
+        for (int threads : {2, 4, 7}) {
+            ASSERT_EQ(deformkit_set_num_threads(threads), DEFORMKIT_OK);
+            EXPECT_TRUE(same_bits(run(c), alone))
+                << n.channels << " channels, " << n.levels * n.points << " samples, " << threads;
+        }
+    }
+}
+
+/// A column of more than 2^31 is the last one, also of a map that ends where float32 has no number.
+void check_huge_maps(Pass pass, const Variant &variant) {
+    constexpr int64_t kWidth = std::numeric_limits<int32_t>::max();
+    GkaCase c({"", 1, 6, 1, 16, {{1, 4}}, 1, Locations::kWide}, variant.type(), pass);
+    c.in.shapes = {1, kWidth};
+    c.in.starts = {c.in.K - kWidth};
+    for (size_t i = 0; i < c.in.locations.size(); i += 2) {
+        c.in.locations[i] = i % 4 == 0 ? 2147483648.0 : 1e30;
+        c.in.locations[i + 1] = 0;
+    }
+    for (const DLDataType dtype : {DLDataType{kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLBfloat, 16, 1}, {kDLInt, 64, 1}}) {
+        c.set_location_dtype(dtype);
+        check_against_reference(c);
+    }
+}
+
 /// The sum of output * grad_output, differenced along single inputs, is what backward says.
 void check_differences(const Variant &) {
     for (const MsdaWorkload &workload : {kMixed, kOddSizes}) {
@@ -214,6 +251,8 @@ const bool registered = [] {
         add("smallest_integers", check_smallest_integers);
         add("nonfinite", check_nonfinite);
         add("indices", check_indices);
+        add("tiles", check_tiles);
+        add("huge_maps", check_huge_maps);
         for (const MsdaWorkload *workload : {&kMixed, &kOddSizes, &kCrowded, &many_heads}) {
             for_each_gka_variant(pass, "GkaThreads", workload->name,
                                  [=](const Variant &v) { check_threads(GkaCase(*workload, v.type(), pass)); });

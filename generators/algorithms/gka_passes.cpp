@@ -5,87 +5,95 @@
 namespace deformkit {
 
 using namespace Halide;
+using Halide::Internal::make_const;
 using Halide::Internal::make_zero;
 
-CellTap::CellTap(const Expr &x_bits, const Expr &y_bits, const Expr &kind, const Expr &width, const Expr &height,
-                 const Expr &first_key, const Expr &num_keys, const Expr &careful) {
-    const auto along = [&](const Expr &bits, const Expr &extent, Expr &somewhere) {
-        const Expr as_float = reinterpret<float>(bits);
-        const Expr finite = magnitude_bits(as_float) < non_finite_bits(Float(32));
-        // Clamped before it is converted, so that what is huge saturates; and after, since float32 may round a large extent up.
-        const Expr truncated =
-            cast<int32_t>(strict_float(max(min(select(finite, as_float, 0.0f), cast<float>(extent - 1)), 0.0f)));
-        somewhere = select(kind == kFloatLocation, finite, kind == kIntLocation || bits != INT32_MIN);
-        return max(min(select(kind == kFloatLocation, truncated, bits), extent - 1), 0);
-    };
-    Expr has_column, has_row;
-    const Expr column = along(x_bits, width, has_column), row = along(y_bits, height, has_row);
-    const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(row) * width + column;
-    const Expr is_cell = !careful || (width > 0 && wide >= 0 && wide < num_keys);
-    counts = has_column && has_row && is_cell;
-    key = select(careful, cast<int32_t>(select(is_cell, wide, cast<int64_t>(0))), first_key + row * width + column);
-}
-
-namespace {
-
-CellTap tap_of(const GkaInputs &in, const Expr &s, const Expr &q) {
-    return CellTap(in.sampling_locations(0, s, q), in.sampling_locations(1, s, q), in.location_kind, in.level_table(s, kWidth),
-                   in.level_table(s, kHeight), in.level_table(s, kFirstKey), in.num_keys, in.careful);
-}
-
-}  // namespace
-
-GkaForward::GkaForward(const GkaInputs &in) {
-    const Type type = compute_type(in.value.type()), bits = Int(type.bits());
-    {
-        const CellTap tap = tap_of(in, s, q);
-        const Expr position = select(tap.counts, tap.key * in.key_step, -1);
-        taps(s, field, q) = mux(field, {reinterpret(type, cast(bits, position)), cast(type, in.attention_weights(s, q))});
+Expr cell_along(const Expr &location) {
+    const Type type = location.type();
+    if (!type.is_float()) {
+        return cast<int32_t>(max(type.bits() > 32 ? min(location, make_const(type, INT32_MAX)) : location, make_zero(type)));
     }
-    const auto position = [&](const Expr &sample) { return cast<int32_t>(reinterpret(bits, taps(sample, kPosition, q))); };
+    // The largest number of its type that is an int32.
+    const Expr most = make_const(type, type.bits() == 64 ? INT32_MAX : 2147483520.0);
+    const Expr finite = magnitude_bits(location) < non_finite_bits(type), zero = make_zero(type);
+    const Expr truncated = cast<int32_t>(strict_float(max(min(select(finite, location, zero), most), zero)));
+    return select(!finite, INT32_MIN, strict_float(location > most), INT32_MAX, truncated);
+}
+
+Expr GkaSamples::key(const Var &s, const Var &m, const Var &q, const Var &b) const {
+    const Expr width = level_table(s, kWidth), height = level_table(s, kHeight), first_key = level_table(s, kFirstKey);
+    Expr cell[2], is_somewhere[2];
+    for (int xy : {0, 1}) {
+        const Expr bits = sampling_locations(xy, s, m, q, b);
+        const Expr along = select(location_kind == kFloatLocation, cell_along(reinterpret<float>(bits)), bits);
+        is_somewhere[xy] = location_kind == kIntLocation || along != INT32_MIN;
+        cell[xy] = max(min(along, (xy == 0 ? width : height) - 1), 0);
+    }
+    const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(cell[1]) * width + cell[0];
+    const Expr is_cell = !careful || (width > 0 && wide >= 0 && wide < num_keys);
+    const Expr in_careful = cast<int32_t>(select(is_cell, wide, cast<int64_t>(0)));
+    return select(is_somewhere[0] && is_somewhere[1] && is_cell,
+                  select(careful, in_careful, first_key + cell[1] * width + cell[0]), -1);
+}
+
+Expr GkaSamples::add(const Expr &sum, const Expr &product) const {
+    return fused ? sum + product : ordered_add(sum, product);
+}
+
+GkaForward::GkaForward(const GkaCells &in, const Func &attention_weights) {
+    const Type type = compute_type(in.value.type()), bits = Int(type.bits());
+    const Expr key = in.key(s, m, q, b);
+    taps(s, field, m, q, b) = mux(field, {reinterpret(type, cast(bits, select(key >= 0, key * in.key_step, -1))),
+                                          cast(type, attention_weights(s, m, q, b))});
+    const auto position = [&](const Expr &sample) {
+        return cast<int32_t>(reinterpret(bits, taps(sample, kPosition, m, q, b)));
+    };
     all_samples = RDom(0, in.num_samples, "all_samples");
-    lowest(q) = 0;
-    lowest(q) = min(lowest(q), position(all_samples));
+    lowest(m, q, b) = 0;
+    lowest(m, q, b) = min(lowest(m, q, b), position(all_samples));
 
     const auto product = [&](const Expr &sample) {
         const Expr safe = unsafe_promise_clamped(position(sample), 0, in.max_position);
-        return taps(sample, kWeight, q) * cast(type, in.value(d, safe));
+        return taps(sample, kWeight, m, q, b) * in.value(d, m, safe, b);
     };
-    sum(d, q) = make_zero(type);
+    sum(d, m, q, b) = make_zero(type);
     samples = RDom(0, in.num_samples, "samples");
-    samples.where(lowest(q) >= 0);
-    sum(d, q) += product(samples);
+    samples.where(lowest(m, q, b) >= 0);
+    sum(d, m, q, b) = in.add(sum(d, m, q, b), product(samples));
     some_samples = RDom(0, in.num_samples, "some_samples");
-    some_samples.where(lowest(q) < 0);
+    some_samples.where(lowest(m, q, b) < 0);
     some_samples.where(position(some_samples) >= 0);
-    sum(d, q) += product(some_samples);
+    sum(d, m, q, b) = in.add(sum(d, m, q, b), product(some_samples));
 }
 
-GkaBackwardSamples::GkaBackwardSamples(const GkaInputs &in) {
+GkaBackwardSamples::GkaBackwardSamples(const GkaCells &in, const Func &grad_output, const Expr &num_channels, int num_lanes) {
     const Type type = compute_type(in.value.type());
-    const CellTap tap = tap_of(in, s, q);
-    positions(s, q) = select(tap.counts, tap.key * in.key_step, -1);
+    const Expr key = in.key(s, m, q, b);
+    positions(s, m, q, b) = select(key >= 0, key * in.key_step, -1);
 
-    channels = RDom(0, in.num_channels, "channels");
-    const Expr position = unsafe_promise_clamped(max(positions(s, q), 0), 0, in.max_position);
-    dot(s, q) = make_zero(type);
-    dot(s, q) += cast(type, in.grad_output(channels, q)) * cast(type, in.value(channels, position));
-    grad_weight = select(positions(s, q) >= 0, dot(s, q), make_zero(type));
+    vectors = RDom(0, num_channels / num_lanes, "vectors");
+    const Expr position = unsafe_promise_clamped(max(positions(s, m, q, b), 0), 0, in.max_position);
+    const Expr channel = vectors * num_lanes + lane;
+    partial(lane, s, m, q, b) = make_zero(type);
+    partial(lane, s, m, q, b) =
+        in.add(partial(lane, s, m, q, b), grad_output(channel, m, q, b) * in.value(channel, m, position, b));
+    lanes = RDom(0, num_lanes, "lanes");
+    dot(s, m, q, b) = make_zero(type);
+    dot(s, m, q, b) += partial(lanes, s, m, q, b);
+    grad_weight = select(positions(s, m, q, b) >= 0, dot(s, m, q, b), make_zero(type));
 }
 
-GkaBackwardValue::GkaBackwardValue(const GkaBackwardValueInputs &in) : slab(in.slab) {
+GkaBackwardValue::GkaBackwardValue(const GkaBackwardValueInputs &in, const Func &slab, bool holds_zeros) : slab(slab) {
     const Type type = compute_type(in.grad_output.type());
-    const CellTap tap(in.sampling_locations(0, s, q), in.sampling_locations(1, s, q), in.location_kind,
-                      in.level_table(s, kWidth), in.level_table(s, kHeight), in.level_table(s, kFirstKey), in.num_cells,
-                      in.careful);
-    cells(s, q) = select(tap.counts, tap.key, -1);
-
-    slab(d, cell) = undef(type);
+    cells(s, m, q, b) = in.key(s, m, q, b);
 
     samples = RDom(0, in.num_samples, 0, in.num_queries, "samples");
-    samples.where(cells(samples.x, samples.y) >= 0);
-    const Expr target = unsafe_promise_clamped(cells(samples.x, samples.y), 0, in.num_cells - 1);
-    slab(d, target) += cast(type, in.attention_weights(samples.x, samples.y)) * cast(type, in.grad_output(d, samples.y));
+    const Expr found = cells(samples.x, m, samples.y, b);
+    samples.where(found >= 0);
+    const Expr target = unsafe_promise_clamped(found, 0, in.num_keys - 1);
+    this->slab(d, m, cell, b) = holds_zeros ? undef(type) : make_zero(type);
+    this->slab(d, m, target, b) =
+        in.add(slab(d, m, target, b), in.attention_weights(samples.x, m, samples.y, b) * in.grad_output(d, m, samples.y, b));
 }
 
 }  // namespace deformkit

@@ -6,89 +6,87 @@
 // g = grad_output[b, q, m, :]:
 //   samples:  the dot product of g with the sample's cell is the gradient of its weight
 //   value:    the cell gains (the sample's weight) * g
+//
 #pragma once
 
 #include <Halide.h>
 
+#include "generators/shared/contract.h"
 #include "generators/shared/sampling.h"
 
 namespace deformkit {
 
-/// How to read a location's 32 bits.
-enum LocationKind {
-    kFloatLocation = 0,      ///< float32; NaN and infinities are nowhere
-    kIntLocation = 1,        ///< int32
-    kMarkedIntLocation = 2,  ///< int32; the smallest is nowhere
-};
+/// One coordinate of a location, an integer, float32 or float64, as an int32: truncated, zero where it is negative, the largest
+/// int32 where it is larger still; the smallest where the location is nowhere.
+Halide::Expr cell_along(const Halide::Expr &location);
 
-/// The cell of one sample.
-struct CellTap {
-    Halide::Expr counts;  ///< the location is somewhere, and the cell is one of the tensor
-    Halide::Expr key;     ///< in [0, num_keys), whatever the location
-
-    /// With `careful` the map may be empty or reach outside [0, num_keys), whatever its size and first key.
-    CellTap(const Halide::Expr &x_bits, const Halide::Expr &y_bits, const Halide::Expr &kind, const Halide::Expr &width,
-            const Halide::Expr &height, const Halide::Expr &first_key, const Halide::Expr &num_keys,
-            const Halide::Expr &careful);
-};
-
-/// One head of one batch item.
-struct GkaInputs {
-    Halide::Func value;               ///< (d, k * key_step)
+/// The maps and locations of one call.
+struct GkaSamples {
     Halide::Func level_table;         ///< (s, LevelRow)
-    Halide::Func sampling_locations;  ///< (xy, s, q), as bits
-    Halide::Func attention_weights;   ///< (s, q)
-    Halide::Func grad_output;         ///< (d, q); backward only
-    Halide::Expr num_channels, num_keys, num_samples, location_kind;
+    Halide::Func sampling_locations;  ///< (xy, s, m, q, b), as bits
+    Halide::Expr num_samples, num_keys, location_kind;
+    Halide::Expr careful;  ///< some map is empty or reaches outside [0, num_keys), whatever its size and first key
+    bool fused = false;    ///< the target multiplies and adds in one instruction
+
+    /// In [0, num_keys), or -1 where the sample does not count: its location is nowhere, or its cell none of the tensor's.
+    Halide::Expr key(const Halide::Var &s, const Halide::Var &m, const Halide::Var &q, const Halide::Var &b) const;
+    /// One more product in a sum. Where that is two instructions the compiler would be free to sum in any order, and would take
+    /// another for a tile's last queries than for the rest.
+    Halide::Expr add(const Halide::Expr &sum, const Halide::Expr &product) const;
+};
+
+/// Where samples lie, and what is there.
+struct GkaCells : GkaSamples {
+    Halide::Func value;                   ///< (d, m, k * key_step, b)
     Halide::Expr key_step, max_position;  ///< see MsdaForwardInputs
-    Halide::Expr careful;                 ///< some level is empty or reaches outside `value`
 };
 
 struct GkaForward {
     enum Field { kPosition = 0, kWeight = 1, kFields = 2 };
 
-    Halide::Var d{"d"}, q{"q"}, s{"s"}, field{"field"};
+    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, field{"field"};
     Halide::RDom all_samples, samples, some_samples;
 
-    Halide::Func taps{"taps"};      ///< (s, Field, q); the position as bits, -1 where the sample does not count
-    Halide::Func lowest{"lowest"};  ///< (q): the smallest position: -1 where some sample does not count
-    /// (d, q). Only where some sample does not count is each asked: a cell that is NaN does not become harmless by a weight of
-    /// zero.
+    Halide::Func taps{"taps"};      ///< (s, Field, m, q, b); the position as bits, -1 where the sample does not count
+    Halide::Func lowest{"lowest"};  ///< (m, q, b): the smallest position: -1 where some sample does not count
+    /// (d, m, q, b). Only where some sample does not count is each asked: a cell that is NaN does not become harmless by a
+    /// weight of zero.
     Halide::Func sum{"sum"};
 
-    explicit GkaForward(const GkaInputs &inputs);
+    /// attention_weights (s, m, q, b).
+    GkaForward(const GkaCells &cells, const Halide::Func &attention_weights);
 };
 
 struct GkaBackwardSamples {
-    Halide::Var s{"s"}, q{"q"};
-    Halide::RDom channels;
+    Halide::Var s{"s"}, m{"m"}, q{"q"}, b{"b"}, lane{"lane"};
+    Halide::RDom vectors, lanes;
 
-    Halide::Func positions{"positions"};  ///< (s, q)
-    Halide::Func dot{"dot"};              ///< (s, q)
+    Halide::Func positions{"positions"};  ///< (s, m, q, b)
+    Halide::Func partial{"partial"};      ///< (lane, s, m, q, b)
+    Halide::Func dot{"dot"};              ///< (s, m, q, b)
 
-    Halide::Expr grad_weight;  ///< of (s, q), in the type of arithmetic
+    Halide::Expr grad_weight;  ///< of (s, m, q, b), in the type of arithmetic
 
-    explicit GkaBackwardSamples(const GkaInputs &inputs);
+    /// grad_output (d, m, q, b), of `num_channels`, a multiple of `num_lanes`: so many sums are taken beside each other.
+    GkaBackwardSamples(const GkaCells &cells, const Halide::Func &grad_output, const Halide::Expr &num_channels, int num_lanes);
 };
 
 /// Samples of one head: of all levels or of one.
-struct GkaBackwardValueInputs {
-    Halide::Func level_table;         ///< (s, LevelRow): first keys counted from the slab's first cell
-    Halide::Func sampling_locations;  ///< (xy, s, q), as bits
-    Halide::Func attention_weights;   ///< (s, q)
-    Halide::Func grad_output;         ///< (d, q)
-    Halide::Func slab;                ///< to be defined: (d, cell), in the type of arithmetic; what is there already counts
-    Halide::Expr num_cells, num_samples, num_queries, location_kind, careful;
+struct GkaBackwardValueInputs : GkaSamples {
+    Halide::Func attention_weights;  ///< (s, m, q, b)
+    Halide::Func grad_output;        ///< (d, m, q, b)
+    Halide::Expr num_queries;
 };
 
 struct GkaBackwardValue {
-    Halide::Var d{"d"}, cell{"cell"}, s{"s"}, q{"q"};
+    Halide::Var d{"d"}, m{"m"}, b{"b"}, cell{"cell"}, s{"s"}, q{"q"};
     Halide::RDom samples;
 
-    Halide::Func cells{"cells"};  ///< (s, q): -1 where the sample does not count
-    Halide::Func slab;
+    Halide::Func cells{"cells"};  ///< (s, m, q, b): -1 where the sample does not count
+    Halide::Func slab;            ///< (d, m, cell, b), in the type of arithmetic
 
-    explicit GkaBackwardValue(const GkaBackwardValueInputs &inputs);
+    /// `slab` is to be defined. If it `holds_zeros`, they need not be written.
+    GkaBackwardValue(const GkaBackwardValueInputs &inputs, const Halide::Func &slab, bool holds_zeros);
 };
 
 }  // namespace deformkit

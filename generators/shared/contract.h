@@ -15,4 +15,11 @@ constexpr int kChannelMultiple = 16;
 /// They read cells in pairs: there are always two.
 constexpr int kMinCells = 2;
 
+/// How the kernels of geometric kernel attention read a location's 32 bits.
+enum LocationKind {
+    kFloatLocation = 0,      ///< float32; NaN and infinities are nowhere
+    kIntLocation = 1,        ///< int32
+    kMarkedIntLocation = 2,  ///< int32, as gka_cells writes it; the smallest is nowhere
+};
+
 }  // namespace deformkit

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/cpu/gka_locations.h"
+#include "generators/shared/contract.h"
 #include "runtime/cpu/plan.h"
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
@@ -25,43 +25,72 @@ LevelTable make_table(CallArray<int32_t> &memory, const MsdaInputs &a) {
     return levels;
 }
 
-/// Some batch items as kernels see them: what they go over once more for each sample of a head, and what they write.
-struct Heads {
-    int64_t count;
-    LevelTable levels;
-    Cells value;
-    int32_t kind;
-    Tensor locations;      // [count, Q, M * S, 2]
-    Tensor input, output;  // weights and output, or gradients of output and of weights
-    bool samples_in;
+/// Locations of any type of number as kernels read them: float32 and int32 in place, where strides allow it.
+class StagedLocations {
+public:
+    StagedLocations() = default;
+    StagedLocations(CallMemory &memory, const Tensor &locations, const Variant &variant) {
+        if (locations.dtype.bits == 32) {
+            kind_ = locations.dtype.code == kDLInt ? kIntLocation : kFloatLocation;
+        } else {
+            convert_ = &choose_variant("gka_cells", locations.dtype);
+            cells_ = Staged(memory, dense_like(as_bits(locations), nullptr));
+        }
+        given_ = stage_samples(memory, locations, variant);
+    }
+
+    int32_t kind() const { return kind_; }
+    /// [B, Q, M, L, P, 2] as 32 bits each, [B, Q, M * S, 2].
+    Tensor load(const Tensor &locations) const {
+        const Tensor given = join_samples(given_.load(locations));
+        if (convert_ == nullptr) {
+            return as_bits(given);
+        }
+        const Tensor cells = join_samples(cells_.of(as_bits(locations)));
+        Buffer input(given.join_axes(2)), output(cells.join_axes(2));
+        void *args[] = {input.get(), output.get()};
+        run_kernel(*convert_, args, {});
+        return cells;
+    }
+
+private:
+    static Tensor as_bits(Tensor tensor) {
+        tensor.dtype = {kDLInt, 32, 1};
+        return tensor;
+    }
+
+    int32_t kind_ = kMarkedIntLocation;
+    const Variant *convert_ = nullptr;
+    Staged given_, cells_;
 };
 
-/// Runs task(b, m, first query, number of queries) for all heads of `count` batch items, in parallel.
-template <typename Knobs, typename Task>
-void for_each_head(const MsdaInputs &a, const Knobs &knobs, int64_t count, Task &&task) {
-    const int64_t smallest = divide_up(knobs.task_samples, std::max<int64_t>(a.samples(), 1));
-    const int64_t wanted = divide_up(a.Q, divide_up(num_threads() * knobs.tasks_per_thread, count * a.M));
-    const int64_t tile = std::min(a.Q, std::max(wanted, smallest)), tiles = divide_up(a.Q, tile);
-    parallel_for(static_cast<int>(count * a.M * tiles), [&](int i) {
-        const int64_t begin = i % tiles * tile;
-        task(i / tiles / a.M, i / tiles % a.M, begin, std::min(tile, a.Q - begin));
-    });
+/// What every kernel reads, of some batch items.
+struct Samples {
+    int64_t count;
+    LevelTable levels;
+    int32_t kind;
+    Tensor locations;  // [count, Q, M * S, 2]
+};
+
+/// [count, Q, M * S, ...] as [count, Q, M, S, ...].
+Tensor by_heads(const Tensor &joined, const MsdaInputs &a) {
+    return joined.split_axis(2, a.samples());
 }
 
-void run_head(const Variant &kernel, const MsdaInputs &a, const Heads &in, int64_t b, int64_t m, int64_t begin,
-              int64_t queries) {
-    const auto rows = [&](const Tensor &tensor) { return slice(item(item(tensor, 0, b), 1, m), 0, begin, queries); };
-    const auto samples = [&](const Tensor &tensor) {
-        return slice(slice(item(tensor, 0, b), 1, m * a.samples(), a.samples()), 0, begin, queries);
-    };
-    Buffer value(item(item(in.value.tensor, 0, b), 1, m)), table(in.levels.tensor()), locations(samples(in.locations));
-    Buffer input(in.samples_in ? samples(in.input) : rows(in.input)),
-        output(in.samples_in ? rows(in.output) : samples(in.output));
-    value.flatten_keys(1);
-    int32_t num_keys = in.value.num_keys, key_step = in.value.key_step, kind = in.kind;
+/// What the kernels of forward and of the gradient of weights do alike: they go over the cells of a head once more for each of
+/// its samples. `input` and `output` are theirs alone: weights and output, or gradients of output and of weights.
+template <typename Knobs>
+void run_heads(const Variant &kernel, const Knobs &knobs, int threads, const MsdaInputs &a, const Samples &in,
+               const Cells &cells, const Tensor &input, const Tensor &output) {
+    const int64_t smallest = divide_up(knobs.task_samples, a.samples());
+    const int64_t wanted = divide_up(a.Q, divide_up(threads * knobs.tasks_per_thread, in.count * a.M));
+    auto query_tile = static_cast<int32_t>(std::min(a.Q, std::max(wanted, smallest)));
+    Buffer table(in.levels.tensor()), locations(by_heads(in.locations, a)), value(cells.tensor), read(input), written(output);
+    value.flatten_keys(2);
+    int32_t num_keys = cells.num_keys, key_step = cells.key_step, kind = in.kind;
     bool careful = in.levels.careful;
-    void *args[] = {value.get(), table.get(), locations.get(), input.get(), &num_keys,
-                    &key_step,   &kind,       &careful,        output.get()};
+    void *args[] = {table.get(), locations.get(), &kind,       &careful,   value.get(),
+                    &num_keys,   &key_step,       &query_tile, read.get(), written.get()};
     run_kernel(kernel, args, {});
 }
 
@@ -80,7 +109,7 @@ public:
         levels_ = reserve_levels(memory_, a_.samples());
         const Packing packing = {a_.reads_per_cell_reach(knobs_.head_major_reads)};
         value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3}, std::max<int64_t>(a_.K, kMinCells));
-        locations_ = StagedCellLocations(memory_, part(a_.sampling_locations), kernel_);
+        locations_ = StagedLocations(memory_, part(a_.sampling_locations), kernel_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), kernel_);
         target_ = stage(memory_, part(output_), kernel_);
     }
@@ -98,17 +127,9 @@ private:
         for (int64_t first = 0; first < a_.B; first += count_) {
             const int64_t count = std::min(count_, a_.B - first);
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, count); };
-            const Heads in = {count,
-                              levels,
-                              value_.load(part(a_.value)),
-                              locations_.kind(),
-                              locations_.load(part(a_.sampling_locations)),
-                              join_samples(weights_.load(part(a_.attention_weights))),
-                              target_.of(part(output_)),
-                              true};
-            for_each_head(a_, knobs_, count, [&](int64_t b, int64_t m, int64_t begin, int64_t queries) {
-                run_head(kernel_, a_, in, b, m, begin, queries);
-            });
+            const Samples in = {count, levels, locations_.kind(), locations_.load(part(a_.sampling_locations))};
+            run_heads(kernel_, knobs_, threads_, a_, in, value_.load(part(a_.value)),
+                      by_heads(join_samples(weights_.load(part(a_.attention_weights))), a_), target_.of(part(output_)));
             target_.store(part(output_));
         }
         set_last_variant(kernel_.name);
@@ -123,7 +144,7 @@ private:
     int64_t count_ = 1;
     CallArray<int32_t> levels_;
     StagedCells value_;
-    StagedCellLocations locations_;
+    StagedLocations locations_;
     Staged weights_, target_;
 };
 
@@ -136,19 +157,19 @@ public:
           grad_weights_(call.grad_weights),
           samples_kernel_(choose_variant("gka_backward_samples", a_.value.dtype)),
           value_kernel_(choose_variant("gka_backward_value", a_.value.dtype)),
-          narrow_kernel_(companion(value_kernel_, "convert_narrow")),
-          knobs_(host_knobs<GkaBackwardValueHostKnobs>(value_kernel_)) {
+          knobs_(host_knobs<GkaBackwardValueHostKnobs>(value_kernel_)),
+          often_(a_.reads_per_cell_reach(knobs_.head_major_reads)),
+          whole_(a_.B * a_.M >= knobs_.many_heads && a_.K * round_up(a_.D, kChannelMultiple) * 4 <= knobs_.slab_bytes) {
         if (is_nothing()) {
             return;
         }
         count_ = batches_at_once(a_, {&grad_output_}, knobs_.packed_bytes);
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.samples());
-        locations_ = StagedCellLocations(memory_, part(a_.sampling_locations), value_kernel_);
+        locations_ = StagedLocations(memory_, part(a_.sampling_locations), value_kernel_);
         rows_ = stage_rows(memory_, part(grad_output_), value_kernel_);
         if (grad_weights_) {
-            const Packing packing = {often()};
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3},
+            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, {often_}, {0, 2, 1, 3},
                                  std::max<int64_t>(a_.K, kMinCells));
             weights_target_ = stage_samples(memory_, part(*grad_weights_), samples_kernel_);
         }
@@ -156,12 +177,12 @@ public:
             weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
             value_target_ = stage(memory_, part(*grad_value_), value_kernel_);
             groups_ = MapGroups(memory_, a_.L);
+            levels_of_groups_ = reserve_levels(memory_, a_.samples());
         }
     }
 
 private:
     bool is_nothing() const { return (!grad_value_ && !grad_weights_) || grad_output_.empty() || a_.is_empty(); }
-    bool often() const { return a_.reads_per_cell_reach(knobs_.head_major_reads); }
 
     void run_in_memory() override {
         set_last_variant("");
@@ -173,86 +194,86 @@ private:
             }
             return;
         }
-        const LevelTable levels = make_table(levels_, a_);
-        // By heads where these are enough for the threads and the cells of one fit into L2; else by maps. Shapes alone decide,
-        // since the order of sums in maps that share cells depends on it.
-        whole_ = a_.B * a_.M >= knobs_.many_heads && a_.K * round_up(a_.D, kChannelMultiple) * 4 <= knobs_.slab_bytes;
-        if (grad_value_) {
-            LevelTable all = levels;
-            all.careful = levels.careful || whole_;
-            groups_.make(all, a_.samples(), a_.P, a_.K);
-        }
+        const LevelTable levels = make_table(levels_, a_), levels_of_groups = grad_value_ ? make_groups(levels) : LevelTable();
         for (int64_t first = 0; first < a_.B; first += count_) {
             const int64_t count = std::min(count_, a_.B - first);
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, count); };
-            Heads in = {count,
-                        levels,
-                        {},
-                        locations_.kind(),
-                        locations_.load(part(a_.sampling_locations)),
-                        rows_.load(part(grad_output_)),
-                        {},
-                        false};
+            Samples in = {count, levels, locations_.kind(), locations_.load(part(a_.sampling_locations))};
+            const Tensor rows = rows_.load(part(grad_output_));
             if (grad_weights_) {
-                in.value = value_.load(part(a_.value));
-                in.output = join_samples(weights_target_.of(part(*grad_weights_)));
-                for_each_head(a_, knobs_, count, [&](int64_t b, int64_t m, int64_t begin, int64_t queries) {
-                    run_head(samples_kernel_, a_, in, b, m, begin, queries);
-                });
+                run_heads(samples_kernel_, knobs_, threads_, a_, in, value_.load(part(a_.value)), rows,
+                          by_heads(join_samples(weights_target_.of(part(*grad_weights_))), a_));
                 weights_target_.store(part(*grad_weights_));
             }
             if (grad_value_) {
-                scatter_all(in, join_samples(weights_.load(part(a_.attention_weights))), value_target_.of(part(*grad_value_)));
+                in.levels = levels_of_groups;
+                add_all(in, join_samples(weights_.load(part(a_.attention_weights))), rows,
+                        value_target_.of(part(*grad_value_)));
                 value_target_.store(part(*grad_value_));
             }
         }
         set_last_variant((grad_value_ ? value_kernel_ : samples_kernel_).name);
     }
 
-    void scatter_all(const Heads &in, const Tensor &weights, const Tensor &gradient) const {
-        // Few samples: straight into the gradient, where a slab would only be cleared and copied.
-        const bool direct = can_be_slab(gradient) && !often(), stream = worth_streaming(gradient, knobs_.streaming_bytes);
-        if (direct) {
-            for (const MapGroup &group : groups_) {
-                fill_zero(slice(gradient, 1, group.keys.first, group.keys.count));
-            }
+    /// By heads where these are enough for the threads and the cells of one fit into L2, or where maps share cells; else by
+    /// maps. Only shapes and levels decide, since the order of sums depends on it. Returned: the table with keys counted from
+    /// the first of a group.
+    LevelTable make_groups(const LevelTable &levels) {
+        LevelTable all = levels;
+        const auto by_maps = [&] {
+            groups_.make(all, a_.samples(), a_.P, a_.K);
+            return std::all_of(groups_.begin(), groups_.end(), [](const MapGroup &group) { return group.size() == 1; });
+        };
+        whole_groups_ = whole_ || levels.careful || !by_maps();
+        if (whole_groups_) {
+            all.careful = true;
+            by_maps();
+            return levels;
         }
+        all.rows = levels_of_groups_.data();
+        std::copy_n(levels.rows, 2 * levels.pitch, all.rows);
+        std::fill_n(all.rows + 2 * levels.pitch, levels.pitch, 0);
+        return all;
+    }
+
+    /// Adds up what `heads` heads from m on of `count` batch items from b on have for the cells of a group.
+    void add(const Samples &in, const Tensor &weights, const Tensor &rows, const MapGroup &group, const Tensor &gradient,
+             int64_t b, int64_t count, int64_t m, int64_t heads) const {
+        const int64_t first = whole_groups_ ? 0 : *group.begin() * a_.P, samples = whole_groups_ ? a_.samples() : a_.P;
+        const auto of_heads = [&](const Tensor &tensor) { return slice(slice(tensor, 0, b, count), 2, m, heads); };
+        const auto of_group = [&](const Tensor &tensor) { return slice(of_heads(by_heads(tensor, a_)), 3, first, samples); };
+        Buffer table(in.levels.part(first, samples).tensor()), locations(of_group(in.locations)), by(of_group(weights));
+        Buffer grad_rows(of_heads(rows)), sums(gradient);
+        int32_t kind = in.kind;
+        bool careful = in.levels.careful;
+        void *args[] = {table.get(), locations.get(), &kind, &careful, by.get(), grad_rows.get(), sums.get()};
+        run_kernel(value_kernel_, args, {});
+    }
+
+    // Kernels of 16-bit types clear, add up and round all heads of a group. In the type of arithmetic they add to what is there:
+    // to the gradient itself where there are few samples, else to a slab, head by head, since what a kernel stores goes through
+    // the caches: with slabs in the kernel too, gka_example takes 1.14x the time in float32, but 0.93x in float16 (2-core EPYC,
+    // AVX-512, one thread).
+    void add_all(const Samples &in, const Tensor &weights, const Tensor &rows, const Tensor &gradient) const {
+        const bool narrow = gradient.dtype.bits < 32, direct = can_be_slab(gradient) && !often_;
+        if (direct) {
+            fill_zero(gradient);
+        }
+        const auto of_group = [&](const MapGroup &group) { return slice(gradient, 1, group.keys.first, group.keys.count); };
         const int64_t heads = in.count * a_.M;
-        parallel_for(static_cast<int>(groups_.count() * heads), [&](int task) {
-            const int64_t m = task % a_.M, b = task / a_.M % in.count;
-            const MapGroup &group = groups_[task / heads];
-            const Tensor of_task = slice(slice(item(gradient, 0, b), 0, group.keys.first, group.keys.count), 1, m, 1);
-            const Slab slab(of_task, direct);
-            Buffer sums(item(slab.tensor(), 0, 0)), rows(item(item(in.input, 0, b), 1, m));
-            bool careful = in.levels.careful;
-            int32_t kind = in.kind;
-            const auto scatter = [&](int64_t first, int64_t count) {
-                const auto samples = [&](const Tensor &tensor) {
-                    return slice(item(tensor, 0, b), 1, m * a_.samples() + first, count);
-                };
-                Scratch memory(3 * count * sizeof(int32_t));
-                LevelTable table = in.levels.part(first, count);
-                auto *relative = reinterpret_cast<int32_t *>(memory.data());
-                for (int64_t i = 0; i < count; i++) {
-                    relative[i] = table.width(i);
-                    relative[count + i] = table.height(i);
-                    relative[2 * count + i] = static_cast<int32_t>(table.first_key(i) - group.keys.first);
-                }
-                table.rows = relative;
-                table.pitch = count;
-                Buffer table_buffer(table.tensor()), locations(samples(in.locations)), by(samples(weights));
-                void *args[] = {table_buffer.get(), locations.get(), by.get(), rows.get(), &kind, &careful, sums.get()};
-                run_kernel(value_kernel_, args, {});
-            };
-            if (whole_) {
-                scatter(0, a_.samples());
-            } else {
-                for (const int64_t l : group) {
-                    scatter(l * a_.P, a_.P);
-                }
-            }
-            slab.store(narrow_kernel_, stream);
-        });
+        if (narrow || direct) {
+            parallel_for(static_cast<int>(groups_.count()),
+                         [&](int i) { add(in, weights, rows, groups_[i], of_group(groups_[i]), 0, in.count, 0, a_.M); });
+        } else {
+            const bool stream = worth_streaming(gradient, knobs_.streaming_bytes);
+            parallel_for(static_cast<int>(groups_.count() * heads), [&](int task) {
+                const MapGroup &group = groups_[task / heads];
+                const int64_t b = task % heads / a_.M, m = task % a_.M;
+                const Slab slab(slice(item(of_group(group), 0, b), 1, m, 1), false);
+                add(in, weights, rows, group, slab.tensor().insert_axis(0).swap_axes(1, 2), b, 1, m, 1);
+                slab.store(nullptr, stream);
+            });
+        }
         groups_.clear_gaps(gradient);
     }
     void try_tasks(TrialTensors &) const override {}
@@ -261,14 +282,15 @@ private:
     MsdaInputs a_;
     Tensor grad_output_;
     std::optional<Tensor> grad_value_, grad_weights_;
-    const Variant &samples_kernel_, &value_kernel_, *narrow_kernel_;
+    const Variant &samples_kernel_, &value_kernel_;
     const GkaBackwardValueHostKnobs &knobs_;
+    bool often_, whole_;
+    bool whole_groups_ = false;  // a group is all maps of a head
     int64_t count_ = 1;
-    bool whole_ = false;  // a task takes all levels of a head
-    CallArray<int32_t> levels_;
+    CallArray<int32_t> levels_, levels_of_groups_;
     MapGroups groups_;
     StagedCells value_;
-    StagedCellLocations locations_;
+    StagedLocations locations_;
     Staged rows_, weights_, weights_target_, value_target_;
 };
 

@@ -85,7 +85,7 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
     initialise_halide();
     read_environment();
     const Target *forced = forced_target.load();
-    const StorageType *type = storage_type(dtype);
+    const StorageType *type = row_type(dtype);
     const auto serves = [&](const Variant &variant) {
         return variant.type == type && std::strcmp(variant.operation, operation) == 0;
     };

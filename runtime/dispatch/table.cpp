@@ -30,6 +30,11 @@ const StorageType &type_named(std::string_view name) {
             return type;
         }
     }
+    for (const StorageType &type : kIntegerTypes) {
+        if (type.name == name) {
+            return type;
+        }
+    }
     throw std::logic_error("variants.cmake: a variant of an unknown type");
 }
 

@@ -1,16 +1,30 @@
 #include "runtime/tensor/types.h"
 
+#include <cstddef>
 #include <cstring>
 
 namespace deformkit {
 
-const StorageType *storage_type(DLDataType dtype) {
-    for (const StorageType &type : kStorageTypes) {
+namespace {
+
+template <size_t N>
+const StorageType *find(const StorageType (&types)[N], DLDataType dtype) {
+    for (const StorageType &type : types) {
         if (type.dtype.code == dtype.code && type.dtype.bits == dtype.bits && dtype.lanes == 1) {
             return &type;
         }
     }
     return nullptr;
+}
+
+}  // namespace
+
+const StorageType *storage_type(DLDataType dtype) {
+    return find(kStorageTypes, dtype);
+}
+
+const StorageType *row_type(DLDataType dtype) {
+    return dtype.code == kDLInt ? find(kIntegerTypes, dtype) : storage_type(dtype);
 }
 
 DLDataType arithmetic_type(DLDataType storage) {

@@ -21,8 +21,17 @@ inline constexpr StorageType kStorageTypes[] = {
 #undef DEFORMKIT_TYPE
 };
 
+/// What else rows may be for: locations, which nothing is computed in.
+inline constexpr StorageType kIntegerTypes[] = {
+#define DEFORMKIT_INTEGER(name, long_name, bits) {#name, #long_name, {kDLInt, bits, 1}, #name},
+#include "deformkit_integers.inc"
+#undef DEFORMKIT_INTEGER
+};
+
 /// nullptr for what is none.
 const StorageType *storage_type(DLDataType dtype);
+/// The same with integers.
+const StorageType *row_type(DLDataType dtype);
 
 /// The type that arithmetic on `storage` is done in.
 DLDataType arithmetic_type(DLDataType storage);
