@@ -20,7 +20,7 @@ struct Knob {
 // clang-format off
 #define DEFORMKIT_NO_KNOB(name, standard, lowest, highest, meaning)
 #define DEFORMKIT_KNOB_FIELD(name, standard, lowest, highest, meaning) Number name = Number{standard};
-#define DEFORMKIT_KNOB_ONE(name, standard, lowest, highest, meaning) +1
+#define DEFORMKIT_KNOB_ONE(name, standard, lowest, highest, meaning) +1  // NOLINT(bugprone-macro-parentheses): a term of a sum
 #define DEFORMKIT_KNOB_ROW(name, standard, lowest, highest, meaning) \
     Knob{#name, int64_t{standard}, int64_t{lowest}, int64_t{highest}, meaning},
 #define DEFORMKIT_KNOB_POINTER(name, standard, lowest, highest, meaning) &Self::name,
