@@ -5,21 +5,7 @@
 
 namespace deformkit::testing {
 
-namespace {
-
-std::vector<double> numbers(const std::vector<float> &floats, Type type) {
-    // For float64 with digits that float32 has no place for.
-    const double scale = type == Type::kF64 ? 1 - 0x1.23456789abcdp-25 : 1;
-    std::vector<double> result;
-    for (float x : floats) {
-        result.push_back(nearest(type, x * scale));
-    }
-    return result;
-}
-
-}  // namespace
-
-DaCase::DaCase(const DaWorkload &w, Type type, Pass pass, uint32_t seed) : type_(type), pass_(pass) {
+DaCase::DaCase(const DaWorkload &w, Type type, Pass pass, uint32_t seed) : Problem(type, pass) {
     const DaInputs inputs = make_da_inputs(w, seed);
     in = {w.batch,
           w.cells(),
@@ -29,28 +15,28 @@ DaCase::DaCase(const DaWorkload &w, Type type, Pass pass, uint32_t seed) : type_
           w.cameras,
           static_cast<int64_t>(w.scales.size()),
           w.groups,
-          numbers(inputs.feature_maps, type),
-          numbers(inputs.sample_locations, type),
-          numbers(inputs.weights, type),
+          stored_numbers(inputs.feature_maps, type),
+          stored_numbers(inputs.sample_locations, type),
+          stored_numbers(inputs.weights, type),
           inputs.spatial_shape,
           inputs.scale_start_index,
           {}};
     if (pass == Pass::kBackward) {
-        for (int64_t i = 0; i < in.B * in.A * in.C; i++) {
-            in.grad_output.push_back(nearest(type, std::sin(0.7 * static_cast<double>(i) + seed)));
-        }
+        in.grad_output = some_gradient(in.B * in.A * in.C, type, seed);
     }
     avoid_ties();
 }
 
 void DaCase::avoid_ties() {
+    const double rounding = rounding_of_arithmetic(type_);
     for (size_t i = 0; i < in.locations.size(); i++) {
         for (int attempt = 0; attempt < 64; attempt++) {
             bool tie = false;
             for (int64_t s = 0; s < in.S; s++) {
                 const int64_t map = static_cast<int64_t>(i) / 2 % in.N * in.S + s;
-                const double position = in.locations[i] * static_cast<double>(in.shapes[2 * map + (i % 2 == 0 ? 1 : 0)]) - 0.5;
-                tie |= std::fabs(position - std::round(position)) < 1e-4;
+                const auto extent = static_cast<double>(in.shapes[2 * map + (i % 2 == 0 ? 1 : 0)]);
+                const double position = in.locations[i] * extent - 0.5, margin = 1e-4 + 4 * rounding * std::fabs(extent);
+                tie |= margin < 0.25 && std::fabs(position - std::round(position)) < margin;
             }
             if (!tie) {
                 break;
@@ -92,30 +78,29 @@ deformkit_status DaCase::call(const std::vector<DLTensor *> &t) const {
     return deformkit_deformable_aggregation_backward(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8]);
 }
 
-DaReferenceInputs DaCase::stored() const {
-    DaReferenceInputs stored = in;
-    for (std::vector<double> *all : {&stored.feature_maps, &stored.locations, &stored.weights, &stored.grad_output}) {
-        for (double &number : *all) {
-            number = nearest(type_, number);
-        }
+Problem::Numbers DaCase::numbers() {
+    Numbers all = {{"feature_maps", &in.feature_maps}, {"sample_locations", &in.locations}, {"weights", &in.weights}};
+    if (pass_ == Pass::kBackward) {
+        all.emplace_back("grad_output", &in.grad_output);
     }
-    return stored;
+    return all;
 }
 
 std::vector<Expected> DaCase::expected() const {
-    const double rounding = rounding_of_arithmetic(type_) * (type_ == Type::kF64 ? 2 : 1);
-    const auto of = [](const Bounded &b) { return Expected{b.values, b.tolerances}; };
-    if (pass_ == Pass::kForward) {
-        return {of(da_forward_reference(stored(), rounding))};
+    DaCase stored = *this;
+    for (const auto &[name, numbers] : stored.numbers()) {
+        *numbers = rounded(type_, *numbers);
     }
-    const DaGradients g = da_backward_reference(stored(), rounding);
-    return {of(g.feature_maps), of(g.locations), of(g.weights)};
+    const double rounding = rounding_of_arithmetic(type_) * (type_ == Type::kF64 ? 2 : 1);
+    if (pass_ == Pass::kForward) {
+        return {da_forward_reference(stored.in, rounding)};
+    }
+    const DaGradients g = da_backward_reference(stored.in, rounding);
+    return {g.feature_maps, g.locations, g.weights};
 }
 
-deformkit_status try_da(DaCase::Pass pass, Type type) {
-    const DaCase smallest(da_workload("one_of_everything"), type, pass);
-    const ProblemTensors tensors(smallest);
-    return tensors.call();
+DaCase DaCase::smallest(Type type, Pass pass) {
+    return {da_workload("one_of_everything"), type, pass};
 }
 
 const DaWorkload &da_workload(const std::string &name) {
@@ -125,13 +110,6 @@ const DaWorkload &da_workload(const std::string &name) {
         }
     }
     throw std::invalid_argument("no workload " + name);
-}
-
-void for_each_da_variant(DaCase::Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
-                         const std::string &type) {
-    for_each_variant(
-        "da", pass == DaCase::Pass::kForward ? "forward" : "backward_value", suite, name,
-        [=](Type of) { return try_da(pass, of); }, body, type);
 }
 
 }  // namespace deformkit::testing

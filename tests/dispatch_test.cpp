@@ -1,12 +1,14 @@
 // Which variant runs: the first that this machine supports, unless one is forced.
 #include <algorithm>
-#include <set>
 
 #include "tests/msda_case.h"
-#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {
+
+deformkit_status try_msda_forward(Type type = Type::kF32) {
+    return try_smallest<MsdaCase>(Pass::kForward, type);
+}
 
 TEST(Dispatch, EveryCpuRowIsReachable) {
     int reached = 0;
@@ -55,21 +57,29 @@ TEST(Dispatch, FreeChoiceIsTheFirstSupportedCpuRow) {
     }
 }
 
-TEST(Dispatch, RowsAreDistinct) {
-    std::set<std::string> names;
-    for (const Variant &variant : all_variants()) {
-        EXPECT_TRUE(names.insert(variant.name()).second) << variant.name() << " is listed twice";
-    }
-    EXPECT_FALSE(names.empty());
-}
-
 TEST(Dispatch, NoKernelForWhatIsEmptyOrZero) {
     for (const char *name : {"no_batch", "no_queries", "no_keys", "no_levels", "no_points"}) {
         ASSERT_EQ(try_msda_forward(), DEFORMKIT_OK);
         ASSERT_STRNE(deformkit_last_variant(), "");
-        run(make_case(awkward_workload(name)));
+        run(MsdaCase(awkward_workload(name), Type::kF32, Pass::kForward));
         EXPECT_STREQ(deformkit_last_variant(), "") << name;
     }
+}
+
+/// Every row of one kernel of a backward has its counterpart: tests that force a row of backward_value test both.
+TEST(Dispatch, KernelsOfBackwardComeInPairs) {
+    int pairs = 0;
+    for (const Variant &variant : all_variants()) {
+        const bool value = variant.pass == "backward_value";
+        if (value || variant.pass == "backward_samples") {
+            const std::string other = value ? "backward_samples" : "backward_value";
+            EXPECT_TRUE(std::any_of(all_variants().begin(), all_variants().end(), [&](const Variant &v) {
+                return v.op == variant.op && v.pass == other && v.type_name == variant.type_name && v.target == variant.target;
+            })) << variant.name();
+            pairs += value;
+        }
+    }
+    EXPECT_GT(pairs, 0);
 }
 
 TEST(Dispatch, UnknownTargetIsRefusedAndChangesNothing) {

@@ -4,7 +4,6 @@
 #include <random>
 
 #include "tests/msda_case.h"
-#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {
@@ -26,11 +25,11 @@ std::vector<double> patterns(Type type, Keep &&keep) {
 /// outside: with enough of them, kernels may go another way.
 MsdaCase centres_case(Type type, int64_t points) {
     constexpr int64_t kSide = 64;
-    MsdaCase c = make_case({"", 1, kSide * kSide, 1, 16, {{kSide, kSide}}, points, Locations::kWide}, type);
-    for (size_t i = 0; i < c.locations.size(); i += 2) {
+    MsdaCase c({"", 1, kSide * kSide, 1, 16, {{kSide, kSide}}, points, Locations::kWide}, type, Pass::kForward);
+    for (size_t i = 0; i < c.in.locations.size(); i += 2) {
         const auto point = static_cast<int64_t>(i) / 2 % points, query = static_cast<int64_t>(i) / 2 / points;
-        c.locations[i] = point > 0 ? 7 : (static_cast<double>(query % kSide) + 0.5) / kSide;
-        c.locations[i + 1] = (static_cast<double>(query / kSide) + 0.5) / kSide;
+        c.in.locations[i] = point > 0 ? 7 : (static_cast<double>(query % kSide) + 0.5) / kSide;
+        c.in.locations[i + 1] = (static_cast<double>(query / kSide) + 0.5) / kSide;
     }
     return c;
 }
@@ -39,16 +38,16 @@ void check_products(const Variant &variant) {
     const Type type = variant.type();
     for (int64_t points : {1, 4}) {
         MsdaCase c = centres_case(type, points);
-        c.value = patterns(type, [](double x) { return std::isfinite(x); });
+        c.in.value = patterns(type, [](double x) { return std::isfinite(x); });
         for (double factor : {1.0, -1.0, 1.5, 1 / 3.0, 1 + 1 / 64.0, 0.7, 1e-3, 1e3, 1e-30, largest(type)}) {
             const double weight = nearest(type, factor);
-            c.weights.assign(c.weights.size(), weight);
-            const std::vector<double> output = run(c);
+            c.in.weights.assign(c.in.weights.size(), weight);
+            const std::vector<double> output = run(c)[0];
             int64_t inexact = 0;
             for (size_t i = 0; i < output.size(); i++) {
-                const double product = c.value[i] * weight;
+                const double product = c.in.value[i] * weight;
                 const double expected = nearest(type, type == Type::kF64 ? product : nearest(Type::kF32, product));
-                ASSERT_EQ(output[i], expected) << c.value[i] << " * " << weight << ", " << points << " points";
+                ASSERT_EQ(output[i], expected) << c.in.value[i] << " * " << weight << ", " << points << " points";
                 inexact += expected != product;
             }
             EXPECT_TRUE(inexact > 0 || weight == 0 || std::fabs(weight) == 1 || type == Type::kF64) << weight;
@@ -68,17 +67,18 @@ void check_nan(const Variant &variant) {
     if (nans.empty()) {
         nans.push_back(std::nan(""));
     }
-    MsdaCase c = make_case({"", static_cast<int64_t>(nans.size()), 1, 1, 1, {{1, 1}}, 1, Locations::kWide}, type);
-    c.locations.assign(c.locations.size(), 0.5);
-    c.value = nans;
-    for (double x : run(c)) {
+    MsdaCase c({"", static_cast<int64_t>(nans.size()), 1, 1, 1, {{1, 1}}, 1, Locations::kWide}, type, Pass::kForward);
+    c.in.locations.assign(c.in.locations.size(), 0.5);
+    c.in.value = nans;
+    const Outputs outputs = run(c);
+    for (double x : outputs[0]) {
         ASSERT_TRUE(std::isnan(x)) << x;
     }
 }
 
 const bool registered = [] {
-    for_each_msda_forward_variant("Conversions", "products", check_products);
-    for_each_msda_forward_variant("Conversions", "nan", check_nan);
+    for_each_variant<MsdaCase>(Pass::kForward, "MsdaConversions", "products", check_products);
+    for_each_variant<MsdaCase>(Pass::kForward, "MsdaConversions", "nan", check_nan);
     return true;
 }();
 

@@ -2,7 +2,6 @@
 #include <sys/mman.h>
 
 #include "tests/msda_case.h"
-#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {
@@ -34,7 +33,7 @@ private:
 
 /// With few and with many queries for its cells, for which kernels may go different ways.
 MsdaCase small_case(int64_t queries, Type type) {
-    return make_case({"", 3, queries, 2, 8, {{2, 2}}, 2, Locations::kWide}, type);
+    return {{"", 3, queries, 2, 8, {{2, 2}}, 2, Locations::kWide}, type, Pass::kForward};
 }
 
 /// The tensor's elements move far apart along one axis.
@@ -54,24 +53,27 @@ std::unique_ptr<SparseMemory> spread(GuardedTensor &tensor, int axis, const std:
     return memory;
 }
 
-void check_far_apart(const MsdaCase &c, GuardedTensor MsdaTensors::*member, const std::vector<double> MsdaCase::*elements) {
-    const int axes = static_cast<int>((MsdaTensors(c).*member).shape().size());
+void check_far_apart(const MsdaCase &c, const std::string &name) {
+    const auto axes = static_cast<int>(ProblemTensors(c)[name].shape().size());
     for (int axis = 0; axis < axes; axis++) {
-        MsdaTensors tensors(c);
-        GuardedTensor &tensor = tensors.*member;
-        const auto memory = spread(tensor, axis, elements == nullptr ? nullptr : &(c.*elements));
+        const ProblemTensors tensors(c);
+        GuardedTensor &tensor = tensors[name];
+        const bool is_output = name == "output";
+        const std::vector<double> elements = is_output ? std::vector<double>() : tensor.load_numbers();
+        const auto memory = spread(tensor, axis, is_output ? nullptr : &elements);
         if (memory->data() == nullptr) {
             GTEST_SKIP() << "this system does not reserve that much address space";
         }
         ASSERT_EQ(tensors.call(), DEFORMKIT_OK) << "axis " << axis << ": " << deformkit_last_error();
-        std::vector<double> output;
-        if (elements == nullptr) {
-            for_each_offset(tensor.shape(), tensor.strides(), [&](int64_t offset) { output.push_back(memory->get(offset)); });
+        Outputs outputs = {{}};
+        if (is_output) {
+            for_each_offset(tensor.shape(), tensor.strides(),
+                            [&](int64_t offset) { outputs[0].push_back(memory->get(offset)); });
         } else {
-            output = tensors.output.load_numbers();
+            outputs = tensors.outputs();
         }
-        EXPECT_TRUE(matches_reference(c, output)) << "axis " << axis;
-        EXPECT_TRUE(is_substantial(output));
+        EXPECT_TRUE(matches(c, outputs)) << "axis " << axis;
+        EXPECT_TRUE(is_substantial(outputs, usual_substance(c)));
     }
 }
 
@@ -83,22 +85,22 @@ deformkit_status call_with_keys(int64_t keys, Type type) {
         ADD_FAILURE() << "this system does not reserve " << keys * kRow << " elements of address space";
         return DEFORMKIT_OUT_OF_MEMORY;
     }
-    const MsdaCase few = make_case({"", 1, 50, 8, 32, {{3, 4}, {5, 6}}, 4, Locations::kWide}, type);
-    MsdaTensors tensors(few);
-    for (size_t i = 0; i < few.value.size(); i++) {
-        memory.set((keys - few.K) * kRow + static_cast<int64_t>(i), few.value[i]);
+    const MsdaCase few({"", 1, 50, 8, 32, {{3, 4}, {5, 6}}, 4, Locations::kWide}, type, Pass::kForward);
+    const ProblemTensors tensors(few);
+    for (size_t i = 0; i < few.in.value.size(); i++) {
+        memory.set((keys - few.in.K) * kRow + static_cast<int64_t>(i), few.in.value[i]);
     }
-    tensors.value.dl()->data = memory.data();
-    tensors.value.dl()->shape[1] = keys;
-    tensors.value.dl()->strides = nullptr;
-    GuardedTensor starts(dtype_of<int64_t>(), {2});
-    starts.store<int64_t>({few.starts[0] + keys - few.K, few.starts[1] + keys - few.K});
-    const deformkit_status status = deformkit_msda_forward(tensors.value.dl(), tensors.shapes.dl(), starts.dl(),
-                                                           tensors.locations.dl(), tensors.weights.dl(), tensors.output.dl());
+    DLTensor *value = tensors["value"].dl();
+    value->data = memory.data();
+    value->shape[1] = keys;
+    value->strides = nullptr;
+    int64_t starts[] = {few.in.starts[0] + keys - few.in.K, few.in.starts[1] + keys - few.in.K};
+    tensors["level_start_index"].dl()->data = starts;
+    const deformkit_status status = tensors.call();
     if (status == DEFORMKIT_OK) {
-        EXPECT_TRUE(matches_reference(few, tensors.output.load_numbers()));
+        EXPECT_TRUE(matches(few, tensors.outputs()));
     } else {
-        EXPECT_TRUE(tensors.output.all_poison()) << "a refused call wrote something";
+        EXPECT_TRUE(tensors.outputs_untouched()) << "a refused call wrote something";
     }
     return status;
 }
@@ -119,23 +121,17 @@ void check_elements(const Variant &variant) {
 }
 
 const bool registered = [] {
-    struct Argument {
-        std::string name;
-        GuardedTensor MsdaTensors::*tensor;
-        const std::vector<double> MsdaCase::*elements;
+    const auto add = [](const std::string &name, const VariantTest::Body &body) {
+        for_each_variant<MsdaCase>(Pass::kForward, "MsdaLarge", name, body);
     };
-    for (const Argument &argument : {Argument{"value", &MsdaTensors::value, &MsdaCase::value},
-                                     {"locations", &MsdaTensors::locations, &MsdaCase::locations},
-                                     {"weights", &MsdaTensors::weights, &MsdaCase::weights},
-                                     {"output", &MsdaTensors::output, nullptr}}) {
+    for (const std::string operand : {"value", "sampling_locations", "attention_weights", "output"}) {
         for (int64_t queries : {3, 99}) {
-            for_each_msda_forward_variant(
-                "Large", argument.name + "_far_apart_" + std::to_string(queries) + "_queries",
-                [=](const Variant &v) { check_far_apart(small_case(queries, v.type()), argument.tensor, argument.elements); });
+            add(operand + "_far_apart_" + std::to_string(queries) + "_queries",
+                [=](const Variant &v) { check_far_apart(small_case(queries, v.type()), operand); });
         }
     }
-    for_each_msda_forward_variant("Large", "bytes_beyond_31_bits", check_bytes);
-    for_each_msda_forward_variant("Large", "elements_beyond_31_bits", check_elements);
+    add("bytes_beyond_31_bits", check_bytes);
+    add("elements_beyond_31_bits", check_elements);
     return true;
 }();
 

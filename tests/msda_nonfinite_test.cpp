@@ -1,182 +1,216 @@
-// NaN and infinities in single cells: they reach the outputs whose samples touch the cell, and no others.
+// MSDA, forward and backward, with NaN and infinities among the inputs: they reach the results that depend on them, and no
+// others.
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <limits>
 #include <random>
 
+#include "tests/checks.h"
 #include "tests/msda_case.h"
-#include "tests/variants.h"
 
 namespace deformkit::testing {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
 
-MsdaCase tie_free_case(const MsdaWorkload &workload, Type type) {
-    MsdaCase c = make_case(workload, type);
-    avoid_ties(c);
+MsdaCase tie_free_case(const MsdaWorkload &workload, Type type, Pass pass) {
+    MsdaCase c(workload, type, pass);
+    c.avoid_ties();
     return c;
 }
 
-using Check = std::function<void(const MsdaCase &c, const std::vector<double> &output, const std::vector<double> &clean)>;
+/// An infinite weight times a corner off the map is NaN in a forward: there, any NaN will do.
+bool only_nan(const MsdaCase &c, const std::vector<double> &input) {
+    return c.pass() == Pass::kForward && &input == &c.in.weights;
+}
 
-/// One bad number at a time, in every cell of every map, at the first, a middle and the last channel. `check` is given the
-/// output and the one with all cells finite.
-void plant_in_single_cells(const MsdaWorkload &workload, Type type, const Check &check) {
-    const MsdaCase clean = tie_free_case(workload, type);
-    const std::vector<double> expected = run(clean);
-    EXPECT_TRUE(matches_reference(clean, expected));
-    int64_t touched = 0, planted = 0;
-    for (int64_t cell = 0; cell < clean.B * clean.K * clean.M; cell++) {
-        for (int64_t i = 0; i < 9; i++) {
-            const double bad = std::array{kNan, kInf, -kInf}[i % 3];
-            const int64_t d = std::array{int64_t{0}, clean.D / 2, clean.D - 1}[i / 3];
-            MsdaCase c = clean;
-            c.value[cell * clean.D + d] = bad;
-            planted++;
-            SCOPED_TRACE(::testing::Message() << bad << " in key " << cell / clean.M % clean.K << ", head " << cell % clean.M
-                                              << ", channel " << d << ", batch " << cell / clean.M / clean.K);
-            const std::vector<double> output = run(c);
-            check(c, output, expected);
-            if (::testing::Test::HasFailure()) {
-                return;
-            }
-            touched += std::count_if(output.begin(), output.end(), [](double x) { return !std::isfinite(x); });
-        }
+/// One bad number at a time, in so many elements of one input: of every channel, head and level.
+void plant(const MsdaWorkload &workload, const std::string &input, Type type, Pass pass) {
+    MsdaCase c = tie_free_case(workload, type, pass);
+    const Outputs clean = run(c);
+    EXPECT_TRUE(matches(c, clean));
+    EXPECT_EQ(count_nonfinite(clean), 0);
+    Problem::Numbers numbers = c.numbers();
+    std::vector<double> &in = *std::find_if(numbers.begin(), numbers.end(), [&](auto &n) { return n.first == input; })->second;
+    const bool locations = &in == &c.in.locations;
+    const auto size = static_cast<int64_t>(in.size()), places = static_cast<int64_t>(pass == Pass::kForward ? 400 : 97);
+    int64_t reached = 0, planted = 0, total = 0;
+    for (const std::vector<double> &output : clean) {
+        total += static_cast<int64_t>(output.size());
     }
-    EXPECT_GT(touched, 0);
-    EXPECT_LT(touched, planted * static_cast<int64_t>(expected.size()) / 2);
+    for (int64_t at = 0; at < size; at += std::max<int64_t>(1, size / places) | 1, planted++) {
+        const double before = in[at], bad = only_nan(c, in) ? kNan : std::array{kNan, kInf, -kInf}[planted % 3];
+        in[at] = bad;
+        SCOPED_TRACE(::testing::Message() << bad << " in element " << at << " of " << size);
+        const Outputs outputs = run(c);
+        EXPECT_TRUE(matches(c, outputs));
+        if (!locations) {
+            EXPECT_TRUE(others_unchanged(outputs, clean));
+        }
+        if (pass == Pass::kBackward && &in == &c.in.value) {
+            EXPECT_TRUE(same_bits(outputs[0], clean[0])) << "grad_value does not depend on value";
+        }
+        if (pass == Pass::kBackward && &in == &c.in.weights) {
+            EXPECT_TRUE(same_bits(outputs[2], clean[2])) << "grad_attention_weights does not depend on them";
+        }
+        if (::testing::Test::HasFailure()) {
+            return;
+        }
+        reached += count_nonfinite(outputs);
+        in[at] = before;
+    }
+    EXPECT_GE(planted, 10);
+    EXPECT_LT(reached, planted * total / 2);
+    if (locations) {
+        EXPECT_EQ(reached, 0) << "a sample without a place is outside";
+    } else {
+        EXPECT_GT(reached, 0);
+    }
 }
 
-/// The outputs whose samples touch the cell are NaN or infinite, and no others.
-void check_touched_only(const MsdaWorkload &workload, Type type) {
-    plant_in_single_cells(workload, type,
-                          [](const MsdaCase &c, const std::vector<double> &output, const std::vector<double> &) {
-                              EXPECT_TRUE(matches_reference(c, output));
-                          });
-}
-
-/// Not even the rounding of the others changes.
-void check_others_unchanged(const MsdaWorkload &workload, Type type) {
-    plant_in_single_cells(
-        workload, type, [](const MsdaCase &, const std::vector<double> &output, const std::vector<double> &clean) {
-            for (size_t i = 0; i < output.size(); i++) {
-                if (std::isfinite(output[i])) {
-                    ASSERT_TRUE(same_bits({output[i]}, {clean[i]})) << "element " << i << ", after and before";
+/// Many at once, where infinities of one sign give infinities and of both signs NaN.
+void check_many(Pass pass, Type type) {
+    for (const MsdaWorkload &workload :
+         {awkward_workload("samples_3x4"), crowded(awkward_workload("samples_3x4")), crowded(awkward_workload("channels_7"))}) {
+        for (size_t input = 0; input < (pass == Pass::kForward ? 3 : 4); input++) {
+            MsdaCase c = tie_free_case(workload, type, pass);
+            std::vector<double> &numbers = *c.numbers()[input].second;
+            if (&numbers == &c.in.locations) {
+                continue;
+            }
+            std::mt19937 random(1);
+            for (double &number : numbers) {
+                if (random() % 64 == 0) {
+                    number = only_nan(c, numbers) ? kNan : std::array{kInf, -kInf, kNan}[random() % 5 / 2];
                 }
             }
-        });
+            const Outputs outputs = run(c);
+            EXPECT_TRUE(matches(c, outputs));
+            int64_t infinite = 0, nan = 0, finite = 0;
+            for (const std::vector<double> &output : outputs) {
+                for (double x : output) {
+                    ++(std::isnan(x) ? nan : std::isinf(x) ? infinite : finite);
+                }
+            }
+            EXPECT_TRUE((infinite > 0 || only_nan(c, numbers)) && nan > 0 && finite > 0)
+                << infinite << ", " << nan << ", " << finite;
+        }
+    }
 }
 
-/// Infinities of one sign give infinities, of both signs NaN.
-void check_infinities(const Variant &variant) {
-    for (const MsdaWorkload &workload : {awkward_workload("samples_3x4"), crowded(awkward_workload("samples_3x4"))}) {
-        MsdaCase c = tie_free_case(workload, variant.type());
-        std::mt19937 random(1);
-        for (double &value : c.value) {
-            if (random() % 64 == 0) {
-                value = random() % 2 == 0 ? kInf : -kInf;
+/// A map of one row or column, or of a single cell, has corners off the map around every sample.
+void check_off_map_corners(Pass pass, Type type) {
+    for (const Level &level : {Level{1, 1}, {1, 6}, {6, 1}}) {
+        MsdaCase c = tie_free_case({"", 1, 30, 2, 11, {level, {2, 3}, level}, 2, Locations::kWide}, type, pass);
+        c.in.weights = rounded(type, std::vector<double>(c.in.weights.size(), 0.25));
+        const auto on_level = [&](int64_t s) { return s / c.in.P % 3 == 1; };
+        // What a kernel might read in place of an off-map corner: the cells before, behind and in the level between.
+        const int64_t cells = level.height * level.width, row = c.in.M * c.in.D;
+        if (pass == Pass::kForward) {
+            for (int64_t s = 0; s < c.samples(); s++) {
+                if (on_level(s)) {
+                    c.in.locations[2 * s] = 7;
+                }
             }
         }
-        const std::vector<double> output = run(c);
-        EXPECT_TRUE(matches_reference(c, output));
-        int64_t infinite = 0, nan = 0, finite = 0;
-        for (double x : output) {
-            ++(std::isnan(x) ? nan : std::isinf(x) ? infinite : finite);
+        const Outputs clean = run(c);
+        EXPECT_TRUE(matches(c, clean));
+        for (int64_t i = 0; i < 6 * row; i++) {
+            c.in.value[cells * row + i] = std::array{kNan, kInf, -kInf}[i % 3];
         }
-        EXPECT_GT(infinite, 0);
-        EXPECT_GT(nan, 0);
-        EXPECT_GT(finite, 0);
+        const Outputs outputs = run(c);
+        EXPECT_TRUE(matches(c, outputs));
+        if (pass == Pass::kForward) {
+            EXPECT_TRUE(same_bits(outputs, clean));
+            continue;
+        }
+        for (int64_t s = 0; s < c.samples(); s++) {
+            const auto of_sample = [&](const Outputs &g) { return std::vector<double>{g[2][s], g[1][2 * s], g[1][2 * s + 1]}; };
+            if (!on_level(s)) {
+                EXPECT_TRUE(same_bits(of_sample(outputs), of_sample(clean))) << "sample " << s;
+            }
+        }
     }
 }
 
-/// A weight that is NaN reaches the channels of its own query and head, if its sample is inside.
-void check_weights(const Variant &variant) {
-    for (const MsdaWorkload &workload : {awkward_workload("samples_3x4"), crowded(awkward_workload("channels_7"))}) {
-        MsdaCase c = tie_free_case(workload, variant.type());
-        for (size_t i = 0; i < c.weights.size(); i += 101) {
-            c.weights[i] = kNan;
-        }
-        const std::vector<double> output = run(c);
-        EXPECT_TRUE(matches_reference(c, output));
-        const auto finite = std::count_if(output.begin(), output.end(), [](double x) { return std::isfinite(x); });
-        EXPECT_GT(finite, 0);
-        EXPECT_LT(finite, static_cast<int64_t>(output.size()));
-    }
-}
-
-/// Keys between and behind the levels are in the tensor and belong to no map.
-void check_unused_keys(Type type, const Check &check) {
+/// Keys between and behind the levels belong to no map: what they hold is not used, and their gradient is zero.
+void check_unused_keys(Pass pass, Type type) {
     for (int64_t channels : {8, 11, 32}) {
         for (int64_t queries : {5, 200}) {
-            MsdaCase c = tie_free_case({"", 2, queries, 2, channels, {{3, 4}, {2, 5}, {1, 3}}, 4, Locations::kNear}, type);
-            const std::vector<double> expected = run(c);
+            const MsdaCase c =
+                tie_free_case({"", 2, queries, 2, channels, {{3, 4}, {2, 5}, {1, 3}}, 4, Locations::kNear}, type, pass);
+            Outputs expected = run(c);
             // The same maps with 4 keys of NaN before each and behind the last.
             MsdaCase spread = c;
-            spread.K = c.K + 4 * (c.L + 1);
-            spread.value.assign(spread.B * spread.K * spread.M * spread.D, kNan);
-            const int64_t row = c.M * c.D;
-            for (int64_t l = 0; l < c.L; l++) {
-                spread.starts[l] = c.starts[l] + 4 * (l + 1);
-                const int64_t cells = c.shapes[2 * l] * c.shapes[2 * l + 1];
-                for (int64_t b = 0; b < c.B; b++) {
-                    std::memcpy(&spread.value[(b * spread.K + spread.starts[l]) * row], &c.value[(b * c.K + c.starts[l]) * row],
-                                cells * row * sizeof(double));
+            spread.in.K = c.in.K + 4 * (c.in.L + 1);
+            const int64_t row = c.in.M * c.in.D;
+            const auto spread_out = [&](const std::vector<double> &maps, double between) {
+                std::vector<double> result(c.in.B * spread.in.K * row, between);
+                for (int64_t i = 0; i < c.in.B * c.in.L; i++) {
+                    const int64_t b = i / c.in.L, l = i % c.in.L, from = (b * c.in.K + c.in.starts[l]) * row;
+                    const int64_t count = c.in.shapes[2 * l] * c.in.shapes[2 * l + 1] * row;
+                    std::copy_n(&maps[from], count, &result[(b * spread.in.K + spread.in.starts[l]) * row]);
                 }
+                return result;
+            };
+            for (int64_t l = 0; l < c.in.L; l++) {
+                spread.in.starts[l] = c.in.starts[l] + 4 * (l + 1);
             }
-            const std::vector<double> output = run(spread);
-            EXPECT_TRUE(is_substantial(output));
-            check(spread, output, expected);
+            spread.in.value = spread_out(c.in.value, kNan);
+            if (pass == Pass::kBackward) {
+                expected[0] = spread_out(expected[0], 0);
+            }
+            const Outputs outputs = run(spread);
+            EXPECT_TRUE(is_substantial(outputs, {pass == Pass::kForward ? 0.5 : 0.05, 0.25}));
+            EXPECT_TRUE(matches(spread, outputs));
+            EXPECT_TRUE(same_bits(outputs, expected));
         }
     }
 }
 
-/// Nothing but NaN, and every sample outside.
-void check_all_outside(const Variant &variant) {
+/// Nothing but NaN in all other inputs, and every sample outside.
+void check_all_outside(Pass pass, Type type) {
     for (const char *name : {"samples_4x4", "channels_7", "row_map", "one_cell"}) {
-        MsdaCase c = make_case(awkward_workload(name), variant.type());
-        c.value.assign(c.value.size(), kNan);
-        const double outside[] = {-0.6, 1.6, kNan, 1e30, -kInf};
-        for (size_t i = 0; i < c.locations.size(); i += 2) {
-            // At least half a cell beyond the map, also where the map is one cell long.
-            c.locations[i + i / 2 % 2] = outside[i / 2 % 5];
+        MsdaCase c(awkward_workload(name), type, pass);
+        for (auto *input : {&c.in.value, &c.in.weights, &c.in.grad_output}) {
+            input->assign(input->size(), kNan);
         }
-        const std::vector<double> output = run(c);
-        EXPECT_TRUE(same_bits(output, std::vector<double>(output.size(), 0.0))) << name;
+        const double outside[] = {-0.75, 1.75, kNan, 60000, -kInf, 1e30};
+        for (size_t i = 0; i < c.in.locations.size(); i += 2) {
+            // More than half a cell beyond the map, also where the map is one cell long.
+            c.in.locations[i + i / 2 % 2] = nearest(type, outside[i / 2 % 6]);
+        }
+        EXPECT_TRUE(all_zero(run(c))) << name;
     }
 }
 
 const bool registered = [] {
     constexpr Locations near = Locations::kNear;
-    static const std::vector<MsdaWorkload> workloads = {
+    const std::vector<MsdaWorkload> workloads = {
         {"channels_16", 2, 5, 2, 16, {{5, 7}, {3, 4}}, 2, near}, {"channels_7", 1, 5, 3, 7, {{5, 7}, {3, 4}}, 2, near},
         {"channels_32", 1, 5, 2, 32, {{4, 5}, {1, 9}}, 4, near}, {"channel_1", 2, 5, 2, 1, {{4, 5}, {9, 1}}, 2, near},
         {"channels_40", 1, 5, 1, 40, {{4, 5}}, 2, near},         {"single_cells", 1, 5, 2, 8, {{1, 1}, {1, 1}}, 4, near},
         {"rows", 1, 7, 2, 16, {{1, 6}, {1, 2}}, 4, near},        {"columns", 1, 7, 2, 16, {{6, 1}, {2, 1}}, 4, near},
         {"encoder_32", 1, 80, 2, 32, {{4, 5}, {3, 2}}, 4, near}, {"encoder_11", 2, 80, 1, 11, {{4, 5}, {3, 2}}, 4, near},
     };
-    for (const MsdaWorkload &workload : workloads) {
-        for_each_msda_forward_variant("Nonfinite", "touched_only_" + workload.name,
-                                      [&](const Variant &v) { check_touched_only(workload, v.type()); });
-        for_each_msda_forward_variant("Nonfinite", "others_unchanged_" + workload.name,
-                                      [&](const Variant &v) { check_others_unchanged(workload, v.type()); });
+    for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+        for (const MsdaWorkload &w : workloads) {
+            for (const std::string input : {"value", "sampling_locations", "attention_weights", "grad_output"}) {
+                if (pass == Pass::kBackward || input != "grad_output") {
+                    for_each_variant<MsdaCase>(pass, "MsdaNonfinite", input + "_" + w.name,
+                                               [=](const Variant &v) { plant(w, input, v.type(), pass); });
+                }
+            }
+        }
+        const auto add = [&](const char *name, void (*check)(Pass, Type)) {
+            for_each_variant<MsdaCase>(pass, "MsdaNonfinite", name, [=](const Variant &v) { check(pass, v.type()); });
+        };
+        add("many", check_many);
+        add("off_map_corners", check_off_map_corners);
+        add("unused_keys", check_unused_keys);
+        add("all_outside", check_all_outside);
     }
-    for_each_msda_forward_variant("Nonfinite", "infinities", check_infinities);
-    for_each_msda_forward_variant("Nonfinite", "unused_keys", [](const Variant &v) {
-        check_unused_keys(v.type(), [](const MsdaCase &c, const std::vector<double> &output, const std::vector<double> &) {
-            EXPECT_TRUE(matches_reference(c, output));
-        });
-    });
-    for_each_msda_forward_variant("Nonfinite", "others_unchanged_unused_keys", [](const Variant &v) {
-        check_unused_keys(v.type(), [](const MsdaCase &, const std::vector<double> &output, const std::vector<double> &clean) {
-            EXPECT_TRUE(same_bits(output, clean));
-        });
-    });
-    for_each_msda_forward_variant("Nonfinite", "weights", check_weights);
-    for_each_msda_forward_variant("Nonfinite", "all_outside", check_all_outside);
     return true;
 }();
 

@@ -37,14 +37,15 @@ TEST(OutOfMemory, PackingWithoutMemoryIsRefused) {
     GTEST_SKIP() << "AddressSanitizer reserves more address space than any limit";
 #endif
     // 64 MiB whose channels are not neighbours: kernels want them packed.
-    const MsdaCase c = make_case({"", 1, 10, 8, 32, {{256, 256}}, 4, Locations::kWide});
-    MsdaLayout layout;
-    layout.value.order = {0, 3, 2, 1};
-    layout.value.step = {1, 1, 1, 2};
-    MsdaTensors tensors(c, layout);
+    const MsdaCase c({"", 1, 10, 8, 32, {{256, 256}}, 4, Locations::kWide}, Type::kF32, Pass::kForward);
+    Layouts layouts;
+    layouts.of["value"].order = {0, 3, 2, 1};
+    layouts.of["value"].step = {1, 1, 1, 2};
+    const ProblemTensors tensors(c, layouts);
     const ChildResult child = run_in_fork([&] {
         deformkit_set_num_threads(1);
-        MsdaTensors small(make_case(awkward_workload("samples_4x4")));
+        const MsdaCase small_case(awkward_workload("samples_4x4"), Type::kF32, Pass::kForward);
+        const ProblemTensors small(small_case);
         if (small.call() != DEFORMKIT_OK) {
             return 1;
         }
@@ -54,7 +55,7 @@ TEST(OutOfMemory, PackingWithoutMemoryIsRefused) {
         if (refused != DEFORMKIT_OUT_OF_MEMORY) {
             return 2;
         }
-        if (!tensors.output.all_poison()) {
+        if (!tensors.outputs_untouched()) {
             return 3;
         }
         const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
@@ -62,7 +63,7 @@ TEST(OutOfMemory, PackingWithoutMemoryIsRefused) {
         if (tensors.call() != DEFORMKIT_OK) {
             return 4;
         }
-        return matches_reference(c, tensors.output.load_numbers()) ? 0 : 5;
+        return matches(c, tensors.outputs()) ? 0 : 5;
     });
     EXPECT_EQ(child.status, 0) << child.output;
     EXPECT_NE(child.output.find("memory"), std::string::npos) << child.output;

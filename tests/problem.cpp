@@ -4,18 +4,11 @@
 #include <cmath>
 #include <cstring>
 #include <random>
-
-#include "tests/support/reference.h"
+#include <stdexcept>
 
 namespace deformkit::testing {
 
 namespace {
-
-uint64_t bits_of(double number) {
-    uint64_t bits;
-    std::memcpy(&bits, &number, sizeof(bits));
-    return bits;
-}
 
 template <typename T>
 void store_as(GuardedTensor &tensor, const std::vector<int64_t> &integers) {
@@ -23,7 +16,7 @@ void store_as(GuardedTensor &tensor, const std::vector<int64_t> &integers) {
 }
 
 void store(GuardedTensor &tensor, const Operand &operand) {
-    if (operand.dtype.code != kDLInt) {
+    if (operand.is_number()) {
         tensor.store_numbers(operand.numbers);
         return;
     }
@@ -39,14 +32,41 @@ void store(GuardedTensor &tensor, const Operand &operand) {
     }
 }
 
+/// Where in a tensor of that shape an element is.
+std::string place(int64_t i, const std::vector<int64_t> &shape) {
+    std::string text;
+    for (size_t axis = shape.size(); axis-- > 0; i /= shape[axis]) {
+        text = std::to_string(i % shape[axis]) + (text.empty() ? "" : ", ") + text;
+    }
+    return "[" + text + "]";
+}
+
 }  // namespace
 
-Layouts all_guarded(const Problem &problem, Guard guard) {
+std::vector<double> rounded(Type type, std::vector<double> numbers) {
+    std::transform(numbers.begin(), numbers.end(), numbers.begin(), [=](double x) { return nearest(type, x); });
+    return numbers;
+}
+
+std::vector<double> stored_numbers(const std::vector<float> &floats, Type type) {
+    const double scale = type == Type::kF64 ? 1 - 0x1.23456789abcdp-25 : 1;
+    std::vector<double> numbers(floats.size());
+    std::transform(floats.begin(), floats.end(), numbers.begin(), [=](float x) { return nearest(type, x * scale); });
+    return numbers;
+}
+
+std::vector<double> some_gradient(int64_t count, Type type, uint32_t seed) {
+    std::minstd_rand random(seed + 1);
+    std::vector<double> numbers(count);
+    std::generate(numbers.begin(), numbers.end(), [&] { return nearest(type, static_cast<double>(random()) / (1 << 30) - 1); });
+    return numbers;
+}
+
+Layouts guarded(Guard guard) {
     Layouts layouts;
-    layouts.of.resize(problem.operands().size());
-    for (Layout &layout : layouts.of) {
-        layout.guard = guard;
-    }
+    layouts.guard = guard;
+    layouts.split = guard == Guard::kBefore;
+    layouts.index_bits = guard == Guard::kBefore ? 32 : 64;
     return layouts;
 }
 
@@ -55,223 +75,234 @@ Layouts random_layouts(const Problem &problem, uint32_t seed) {
     const auto one_in = [&](unsigned n) { return random() % n == 0; };
     Layouts layouts;
     layouts.index_bits = one_in(2) ? 32 : 64;
+    layouts.split = one_in(2);
     for (const Operand &operand : problem.operands()) {
-        Layout layout;
+        Layout &layout = layouts.of[operand.name];
         layout.guard = one_in(2) ? Guard::kAfter : Guard::kBefore;
         layout.byte_offset = one_in(4) ? 8 * static_cast<int64_t>(random() % 600) : 0;
-        if (!one_in(3)) {
-            for (int axis = 0; axis < static_cast<int>(operand.shape.size()); axis++) {
-                layout.order.push_back(axis);
-                layout.step.push_back(one_in(5) ? 2 + random() % 2 : 1);
-                layout.pad.push_back(one_in(5) ? random() % 40 : 0);
-                layout.reversed.push_back(one_in(5));
-            }
-            if (one_in(2)) {
-                std::shuffle(layout.order.begin(), layout.order.end(), random);
-            }
+        if (one_in(3)) {
+            continue;
         }
-        layouts.of.push_back(layout);
+        const bool split = layouts.split && !operand.split_shape.empty();
+        const auto axes = static_cast<int>(split ? operand.split_shape.size() : operand.shape.size());
+        for (int axis = 0; axis < axes; axis++) {
+            layout.order.push_back(axis);
+            layout.step.push_back(one_in(5) ? 2 + random() % 2 : 1);
+            layout.pad.push_back(one_in(5) ? random() % 40 : 0);
+            layout.reversed.push_back(one_in(5));
+            layout.expanded.push_back(one_in(10) && !operand.output && operand.is_number());
+        }
+        if (one_in(2)) {
+            std::shuffle(layout.order.begin(), layout.order.end(), random);
+        }
     }
     return layouts;
 }
 
 ProblemTensors::ProblemTensors(const Problem &problem, const Layouts &layouts)
-    : operands(problem.operands()), problem_(problem) {
-    size_t outputs = 0;
-    for (size_t i = 0; i < operands.size(); i++) {
-        Operand &operand = operands[i];
+    : operands(problem.operands()), problem_(&problem) {
+    for (Operand &operand : operands) {
         if (operand.index) {
             operand.dtype.bits = static_cast<uint8_t>(layouts.index_bits);
         }
-        const Layout layout = layouts.of.empty() ? Layout() : layouts.of[i];
-        tensors.push_back(std::make_unique<GuardedTensor>(operand.dtype, operand.shape, layout));
-        arguments.push_back(tensors.back()->dl());
+        if (layouts.split && !operand.split_shape.empty()) {
+            operand.shape = operand.split_shape;
+        }
+        Layout dense;
+        dense.guard = layouts.guard;
+        const auto named = layouts.of.find(operand.name);
+        tensors.push_back(
+            std::make_unique<GuardedTensor>(operand.dtype, operand.shape, named == layouts.of.end() ? dense : named->second));
+        arguments.push_back(layouts.left_out.count(operand.name) > 0 ? nullptr : tensors.back()->dl());
         if (!operand.output) {
             store(*tensors.back(), operand);
             tensors.back()->make_read_only();
-        } else if (outputs++ < layouts.left_out.size() && layouts.left_out[outputs - 1]) {
-            arguments.back() = nullptr;
         }
     }
+}
+
+GuardedTensor &ProblemTensors::operator[](const std::string &name) const {
+    for (size_t i = 0; i < operands.size(); i++) {
+        if (operands[i].name == name) {
+            return *tensors[i];
+        }
+    }
+    throw std::invalid_argument("no operand " + name);
+}
+
+Outputs ProblemTensors::outputs() const {
+    Outputs outputs;
+    for (size_t i = 0; i < operands.size(); i++) {
+        if (operands[i].output) {
+            outputs.push_back(arguments[i] == nullptr ? std::vector<double>() : tensors[i]->load_numbers());
+        }
+    }
+    return outputs;
+}
+
+bool ProblemTensors::outputs_untouched() const {
+    for (size_t i = 0; i < operands.size(); i++) {
+        if (operands[i].output && !tensors[i]->all_poison()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Outputs outputs_of(const ProblemTensors &t) {
+    for (size_t i = 0; i < t.operands.size(); i++) {
+        const std::string &name = t.operands[i].name;
+        if (!t.operands[i].output) {
+            continue;
+        }
+        if (t.arguments[i] == nullptr) {
+            EXPECT_TRUE(t.tensors[i]->all_poison()) << name << " was written, though not wanted";
+        } else {
+            EXPECT_EQ(t.tensors[i]->elements_in_poison(), 0) << name << ": elements were not written";
+            EXPECT_TRUE(t.tensors[i]->surroundings_intact()) << name << ": something was written beside its elements";
+        }
+    }
+    return t.outputs();
 }
 
 Outputs run(const Problem &problem, const Layouts &layouts) {
     const ProblemTensors t(problem, layouts);
     EXPECT_EQ(t.call(), DEFORMKIT_OK) << deformkit_last_error();
-    Outputs outputs;
-    for (size_t i = 0; i < t.operands.size(); i++) {
-        if (!t.operands[i].output) {
-            continue;
-        }
-        if (t.arguments[i] == nullptr) {
-            EXPECT_TRUE(t.tensors[i]->all_poison()) << t.operands[i].name;
-            outputs.emplace_back();
-            continue;
-        }
-        EXPECT_EQ(t.tensors[i]->elements_in_poison(), 0) << t.operands[i].name << ": elements were not written";
-        EXPECT_TRUE(t.tensors[i]->surroundings_intact()) << t.operands[i].name << ": something was written beside its elements";
-        outputs.push_back(t.tensors[i]->load_numbers());
-    }
-    return outputs;
+    return outputs_of(t);
 }
 
 ::testing::AssertionResult matches(const Problem &problem, const Outputs &outputs, const std::vector<Expected> &expected) {
     ::testing::AssertionResult failure = ::testing::AssertionFailure();
     int64_t wrong = 0;
-    std::vector<std::string> names;
+    size_t o = 0;
     for (const Operand &operand : problem.operands()) {
-        if (operand.output) {
-            names.push_back(operand.name);
-        }
-    }
-    for (size_t o = 0; o < outputs.size(); o++) {
-        if (outputs[o].empty()) {
+        if (!operand.output) {
             continue;
         }
-        if (outputs[o].size() != expected[o].values.size()) {
-            return ::testing::AssertionFailure() << names[o] << " has " << outputs[o].size() << " elements";
+        const std::vector<double> &got = outputs.at(o);
+        const Expected &want = expected.at(o++);
+        if (got.empty()) {
+            continue;
         }
-        for (size_t i = 0; i < outputs[o].size(); i++) {
-            if (!agrees(problem.type(), outputs[o][i], expected[o].values[i], expected[o].tolerances[i]) && ++wrong <= 5) {
-                failure << names[o] << "[" << i << "] is " << outputs[o][i] << ", the reference " << expected[o].values[i]
-                        << ", the tolerance " << expected[o].tolerances[i] << "\n";
+        if (got.size() != want.values.size()) {
+            return ::testing::AssertionFailure() << operand.name << " has " << got.size() << " elements";
+        }
+        for (int64_t i = 0; i < static_cast<int64_t>(got.size()); i++) {
+            if (!want.allows(i, got[i], problem.type()) && ++wrong <= 5) {
+                failure << operand.name << place(i, operand.shape) << " is " << got[i] << ", the reference " << want.values[i]
+                        << ", the tolerance " << want.tolerances[i] << ", before rounding to the type\n";
             }
         }
     }
     return wrong == 0 ? ::testing::AssertionSuccess() : failure << wrong << " elements are wrong";
 }
 
-::testing::AssertionResult same_bits(const Outputs &a, const Outputs &b) {
-    for (size_t o = 0; o < a.size(); o++) {
-        if (a[o].empty() || b[o].empty()) {
-            continue;  // left out
-        }
-        for (size_t i = 0; i < a[o].size(); i++) {
-            if (bits_of(a[o][i]) != bits_of(b[o][i])) {
-                return ::testing::AssertionFailure()
-                       << "output " << o << ", element " << i << ": " << a[o][i] << " and " << b[o][i];
-            }
+::testing::AssertionResult matches(const Problem &problem, const Outputs &outputs) {
+    return matches(problem, outputs, problem.expected());
+}
+
+::testing::AssertionResult same_bits(const std::vector<double> &a, const std::vector<double> &b) {
+    if (a.size() != b.size()) {
+        return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " elements";
+    }
+    for (size_t i = 0; i < a.size(); i++) {
+        if (std::memcmp(&a[i], &b[i], sizeof(a[i])) != 0) {
+            return ::testing::AssertionFailure() << "element " << i << ": " << a[i] << " and " << b[i];
         }
     }
     return ::testing::AssertionSuccess();
 }
 
-bool holds_anything(const std::vector<double> &output) {
-    return std::any_of(output.begin(), output.end(), [](double x) { return x != 0; });
-}
-
-void check_against_reference(const Problem &problem, bool substantial) {
-    const std::vector<Expected> expected = problem.expected();
-    for (Guard guard : {Guard::kAfter, Guard::kBefore}) {
-        Layouts layouts = all_guarded(problem, guard);
-        layouts.index_bits = guard == Guard::kAfter ? 64 : 32;
-        const Outputs outputs = run(problem, layouts);
-        EXPECT_TRUE(matches(problem, outputs, expected));
-        for (const std::vector<double> &output : outputs) {
-            EXPECT_EQ(holds_anything(output), substantial);
+::testing::AssertionResult same_bits(const Outputs &a, const Outputs &b) {
+    if (a.size() != b.size()) {
+        return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " outputs";
+    }
+    for (size_t o = 0; o < a.size(); o++) {
+        if (a[o].empty() || b[o].empty()) {
+            continue;
+        }
+        if (const auto same = same_bits(a[o], b[o]); !same) {
+            return ::testing::AssertionFailure() << "output " << o << ", " << same.message();
         }
     }
+    return ::testing::AssertionSuccess();
 }
 
-void check_strides(const Problem &problem, int rounds) {
-    const Outputs dense = run(problem);
-    EXPECT_TRUE(matches(problem, dense, problem.expected()));
-    for (int round = 0; round < rounds; round++) {
-        SCOPED_TRACE(round);
-        EXPECT_TRUE(same_bits(run(problem, random_layouts(problem, round)), dense));
-    }
+Substance usual_substance(const Problem &problem) {
+    return problem.pass() == Pass::kForward ? Substance{0.5, 0} : Substance{0.05, 0.4};
 }
 
-void check_threads(const Problem &problem) {
-    ASSERT_EQ(deformkit_set_num_threads(1), DEFORMKIT_OK);
-    const Outputs alone = run(problem);
-    EXPECT_TRUE(matches(problem, alone, problem.expected()));
-    for (int threads : {1, 2, 3, 7, 0}) {
-        SCOPED_TRACE(threads);
-        ASSERT_EQ(deformkit_set_num_threads(threads), DEFORMKIT_OK);
-        EXPECT_TRUE(same_bits(run(problem), alone));
-    }
-    ASSERT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
-}
-
-void check_subsets(const Problem &problem) {
-    const Outputs all = run(problem);
-    for (unsigned subset = 0; subset < 1u << all.size(); subset++) {
-        Layouts layouts;
-        for (size_t o = 0; o < all.size(); o++) {
-            layouts.left_out.push_back(subset >> o & 1);
+::testing::AssertionResult is_substantial(const Outputs &outputs, const Substance &least) {
+    for (size_t o = 0; o < outputs.size(); o++) {
+        const auto size = static_cast<double>(outputs[o].size());
+        const auto zeros = std::count(outputs[o].begin(), outputs[o].end(), 0.0);
+        if (size - static_cast<double>(zeros) <= (o == 0 ? least.first : least.others) * size) {
+            return ::testing::AssertionFailure()
+                   << "of output " << o << ", " << zeros << " of " << size << " elements are zero";
         }
-        EXPECT_TRUE(same_bits(run(problem, layouts), all)) << subset;
     }
+    return ::testing::AssertionSuccess();
 }
 
-void check_refusals(const Problem &problem, const std::vector<std::pair<int, int>> &free_extents, bool outputs_optional) {
-    ProblemTensors t(problem);
-    const auto expect_refused = [&](deformkit_status expected, const std::string &name) {
-        EXPECT_EQ(t.call(), expected) << deformkit_last_error();
-        EXPECT_NE(std::string(deformkit_last_error()).find(name), std::string::npos) << deformkit_last_error();
-        for (size_t i = 0; i < t.operands.size(); i++) {
-            EXPECT_TRUE(!t.operands[i].output || t.tensors[i]->all_poison())
-                << "a refused call wrote to " << t.operands[i].name;
+::testing::AssertionResult all_zero(const Outputs &outputs) {
+    for (const std::vector<double> &output : outputs) {
+        if (const auto same = same_bits(output, std::vector<double>(output.size(), 0.0)); !same) {
+            return same;
         }
+    }
+    return ::testing::AssertionSuccess();
+}
+
+int64_t count_nonfinite(const Outputs &outputs) {
+    int64_t count = 0;
+    for (const std::vector<double> &output : outputs) {
+        count += std::count_if(output.begin(), output.end(), [](double x) { return !std::isfinite(x); });
+    }
+    return count;
+}
+
+::testing::AssertionResult ran(const Variant &variant) {
+    const std::string kernel = deformkit_last_variant();
+    return variant.is_served_by(kernel) ? ::testing::AssertionSuccess()
+                                        : ::testing::AssertionFailure() << "\"" << kernel << "\" ran for " << variant.name();
+}
+
+namespace {
+
+/// Of the targets that serve the variant's pass and type, those whose CPU features are here, best first.
+std::vector<std::string> available_targets(const Variant &variant) {
+    std::vector<std::string> targets;
+    for (const Variant &other : all_variants()) {
+        if (other.op == variant.op && other.pass == variant.pass && other.type_name == variant.type_name &&
+            availability_of(other.target) == Availability::kYes) {
+            targets.push_back(other.target);
+        }
+    }
+    return targets;
+}
+
+}  // namespace
+
+bool is_best(const Variant &variant) {
+    const std::vector<std::string> targets = available_targets(variant);
+    return !targets.empty() && variant.target == targets.front();
+}
+
+std::vector<Variant> rows_of(const std::string &op, Pass pass, Rows rows) {
+    const auto stands_for_the_host = [](const Variant &variant) {
+        const std::vector<std::string> targets = available_targets(variant);
+        const bool portable = variant.type() == Type::kF32 && !targets.empty() && variant.target == targets.back();
+        return portable || is_best(variant) || availability_of(variant.target) == Availability::kAsk;
     };
-    for (size_t i = 0; i < t.operands.size(); i++) {
-        const Operand &operand = t.operands[i];
-        SCOPED_TRACE(operand.name);
-        DLTensor *tensor = t.arguments[i];
-        const DLTensor before = *tensor;
-        if (!(operand.output && outputs_optional)) {
-            t.arguments[i] = nullptr;
-            expect_refused(DEFORMKIT_NULL_ARGUMENT, operand.name);
-            t.arguments[i] = tensor;
-        }
-        tensor->data = nullptr;
-        expect_refused(DEFORMKIT_NULL_ARGUMENT, operand.name);
-        *tensor = before;
-        tensor->shape = nullptr;
-        expect_refused(DEFORMKIT_NULL_ARGUMENT, operand.name);
-        *tensor = before;
-        tensor->device = {kDLCUDA, 0};
-        expect_refused(DEFORMKIT_WRONG_DEVICE, operand.name);
-        *tensor = before;
-        std::vector<DLDataType> wrong = {{kDLUInt, 32, 1}, {kDLComplex, 64, 1}, {kDLFloat, 32, 2}, {kDLFloat, 8, 1}};
-        if (i == 0) {  // indices, and locations in cells, may be integers
-            wrong.insert(wrong.end(), {{kDLInt, 8, 1}, {kDLInt, 32, 1}, {kDLInt, 64, 1}, {kDLUInt, 8, 1}});
-        }
-        for (const DLDataType dtype : wrong) {
-            tensor->dtype = dtype;
-            expect_refused(DEFORMKIT_WRONG_DTYPE, operand.name);
-        }
-        *tensor = before;
-        tensor->ndim = before.ndim - 1;
-        expect_refused(DEFORMKIT_WRONG_SHAPE, operand.name);
-        *tensor = before;
-        for (int axis = 0; axis < before.ndim; axis++) {
-            SCOPED_TRACE(axis);
-            const int64_t extent = before.shape[axis];
-            before.shape[axis] = -3;
-            expect_refused(DEFORMKIT_WRONG_SHAPE, operand.name);
-            if (std::find(free_extents.begin(), free_extents.end(), std::pair(static_cast<int>(i), axis)) ==
-                free_extents.end()) {
-                before.shape[axis] = extent + 1;
-                expect_refused(DEFORMKIT_WRONG_SHAPE, "");
-            }
-            before.shape[axis] = extent;
-        }
-        if (operand.output) {
-            // On top of itself, and on top of an input.
-            std::vector<int64_t> strides(before.ndim, 0);
-            tensor->strides = strides.data();
-            if (count_of(operand.shape) > 1) {
-                expect_refused(DEFORMKIT_OVERLAPPING_OUTPUT, operand.name);
-            }
-            *tensor = before;
-            tensor->data = t.arguments[0]->data;
-            expect_refused(DEFORMKIT_OVERLAPPING_OUTPUT, operand.name);
-            *tensor = before;
+    std::vector<Variant> found;
+    for (const Variant &variant : all_variants()) {
+        if (variant.op == op && variant.pass == (pass == Pass::kForward ? "forward" : "backward_value") &&
+            (rows != Rows::kF64 || variant.type() == Type::kF64) && (rows != Rows::kHost || stands_for_the_host(variant)) &&
+            (rows != Rows::kBestF32 || (variant.type() == Type::kF32 && is_best(variant)))) {
+            found.push_back(variant);
         }
     }
-    EXPECT_EQ(t.call(), DEFORMKIT_OK) << deformkit_last_error();
+    return found;
 }
 
 }  // namespace deformkit::testing

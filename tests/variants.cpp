@@ -5,8 +5,6 @@
 #include <set>
 #include <sstream>
 
-#include "tests/support/guarded.h"
-
 namespace deformkit::testing {
 
 namespace {
@@ -97,41 +95,6 @@ void VariantTest::SetUp() {
 void VariantTest::TearDown() {
     EXPECT_EQ(deformkit_set_target(nullptr), DEFORMKIT_OK);
     EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
-}
-
-void for_each_variant(const std::string &op, const std::string &pass, const std::string &suite, const std::string &name,
-                      const VariantTest::Probe &probe, const VariantTest::Body &body, const std::string &type) {
-    for (const Variant &variant : all_variants()) {
-        if (variant.op != op || variant.pass != pass || (!type.empty() && variant.type_name != type)) {
-            continue;
-        }
-        const std::string test = variant.name() + "/" + name;
-        ::testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                                [=]() -> VariantTest * { return new VariantTest(variant, probe, body); });
-    }
-}
-
-void for_each_msda_forward_variant(const std::string &suite, const std::string &name, const VariantTest::Body &body) {
-    for_each_variant("msda", "forward", suite, name, try_msda_forward, body);
-}
-
-deformkit_status try_msda_forward(Type type) {
-    GuardedTensor value(dtype_of(type), {1, 1, 1, 1}), shapes(dtype_of<int32_t>(), {1, 2}), starts(dtype_of<int32_t>(), {1});
-    GuardedTensor locations(dtype_of(type), {1, 1, 1, 1, 1, 2}), weights(dtype_of(type), {1, 1, 1, 1, 1});
-    GuardedTensor output(dtype_of(type), {1, 1, 1});
-    value.store_numbers({3});
-    shapes.store<int32_t>({1, 1});
-    starts.store<int32_t>({0});
-    locations.store_numbers({0.5, 0.5});
-    weights.store_numbers({2});
-    const deformkit_status status =
-        deformkit_msda_forward(value.dl(), shapes.dl(), starts.dl(), locations.dl(), weights.dl(), output.dl());
-    if (status == DEFORMKIT_OK) {
-        EXPECT_EQ(output.load_numbers()[0], 6.0);
-    } else {
-        EXPECT_TRUE(output.all_poison()) << "a refused call wrote something";
-    }
-    return status;
 }
 
 }  // namespace deformkit::testing

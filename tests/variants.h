@@ -53,13 +53,4 @@ private:
     Body body_;
 };
 
-/// Adds the test `suite`.<variant's name>/`name` for every variant of an operator and pass, or for those of a type only;
-/// for every variant of MSDA forward.
-void for_each_variant(const std::string &op, const std::string &pass, const std::string &suite, const std::string &name,
-                      const VariantTest::Probe &probe, const VariantTest::Body &body, const std::string &type = "");
-void for_each_msda_forward_variant(const std::string &suite, const std::string &name, const VariantTest::Body &body);
-
-/// The smallest call there is, to find out whether the chosen target works here.
-deformkit_status try_msda_forward(Type type = Type::kF32);
-
 }  // namespace deformkit::testing

@@ -55,15 +55,18 @@ Layout random_layout(Dice &dice, int axes, bool may_expand) {
     return layout;
 }
 
-MsdaLayout random_layouts(Dice &dice) {
-    MsdaLayout layout;
-    layout.value = random_layout(dice, 4, true);
-    layout.locations = random_layout(dice, 6, true);
-    layout.weights = random_layout(dice, 5, true);
-    layout.output_by_head = dice.one_in(2);
-    layout.output = random_layout(dice, layout.output_by_head ? 4 : 3, false);
-    layout.index_bits = dice.any_of({32, 64});
-    return layout;
+Layouts random_layouts(Dice &dice) {
+    Layouts layouts;
+    layouts.split = dice.one_in(2);
+    layouts.index_bits = dice.any_of({32, 64});
+    layouts.of["value"] = random_layout(dice, 4, true);
+    layouts.of["sampling_locations"] = random_layout(dice, 6, true);
+    layouts.of["attention_weights"] = random_layout(dice, 5, true);
+    layouts.of["output"] = layouts.of["grad_output"] = random_layout(dice, layouts.split ? 4 : 3, false);
+    layouts.of["grad_value"] = random_layout(dice, 4, false);
+    layouts.of["grad_sampling_locations"] = random_layout(dice, 6, false);
+    layouts.of["grad_attention_weights"] = random_layout(dice, 5, false);
+    return layouts;
 }
 
 MsdaWorkload random_workload(Dice &dice) {
@@ -128,7 +131,8 @@ TEST_F(AscendWorkspace, ACallWithoutOneAllocates) {
     if (!can_count_allocations()) {
         GTEST_SKIP() << "AddressSanitizer brings a malloc of its own";
     }
-    MsdaTensors tensors(make_case({"", 1, 50, 3, 24, {{61, 37}}, 3, Locations::kWide}));
+    const MsdaCase c({"", 1, 50, 3, 24, {{61, 37}}, 3, Locations::kWide}, Type::kF32, Pass::kForward);
+    const ProblemTensors tensors(c);
     const AllocationCount count;
     ASSERT_EQ(tensors.call(), DEFORMKIT_OK);
     EXPECT_GT(count.so_far(), 0);
@@ -152,7 +156,7 @@ void run_counting(SecondPhase second_phase, const Prepared &p, Dice &dice) {
 }
 
 /// Sizes and first keys as they come: levels that overlap, leave gaps, reach outside of value, or have all of it.
-void disturb_indices(Dice &dice, MsdaCase &c) {
+void disturb_indices(Dice &dice, MsdaReferenceInputs &c) {
     for (int64_t l = 0; l < c.L; l++) {
         if (dice.one_in(2)) {
             c.starts[l] = dice.between(-3, c.K);
@@ -175,65 +179,57 @@ TEST_F(AscendWorkspace, SecondPhasesAllocateNothing) {
     for (int64_t i = 0; i < calls && !HasFailure(); i++) {
         const uint32_t seed = first_seed + static_cast<uint32_t>(i);
         Dice dice(seed);
-        MsdaCase c = make_case(random_workload(dice), dice.any_of({Type::kF32, Type::kF16, Type::kBf16}), seed);
+        const Pass pass = dice.one_in(3) ? Pass::kForward : Pass::kBackward;
+        MsdaCase c(random_workload(dice), dice.any_of({Type::kF32, Type::kF16, Type::kBf16}), pass, seed);
         if (dice.one_in(3)) {
-            disturb_indices(dice, c);
+            disturb_indices(dice, c.in);
         }
-        const MsdaLayout layout = random_layouts(dice);
+        const Layouts layouts = random_layouts(dice);
         const std::string &target = targets[dice.between(0, static_cast<int64_t>(targets.size()) - 1)];
         ASSERT_EQ(deformkit_set_target(target.c_str()), DEFORMKIT_OK);
         ASSERT_EQ(deformkit_set_num_threads(static_cast<int>(dice.between(1, 7))), DEFORMKIT_OK);
         SCOPED_TRACE(::testing::Message() << "to repeat it: DEFORMKIT_FUZZ_SEED=" << seed << " DEFORMKIT_FUZZ_ITERATIONS=1; "
-                                          << target << ", B " << c.B << ", K " << c.K << ", M " << c.M << ", D " << c.D
-                                          << ", Q " << c.Q << ", L " << c.L << ", P " << c.P);
+                                          << target << ", B " << c.in.B << ", K " << c.in.K << ", M " << c.in.M << ", D "
+                                          << c.in.D << ", Q " << c.in.Q << ", L " << c.in.L << ", P " << c.in.P);
         aclrtSynchronizeStream(nullptr);  // starts the default stream
-        if (dice.one_in(3)) {
-            MsdaTensors tensors(c, layout), plain(c, layout);
+        const ProblemTensors tensors(c, layouts);
+        if (pass == Pass::kForward) {
             run_counting(aclnnMultiScaleDeformableAttnFunction, AclForward(tensors).prepare(), dice);
-            ASSERT_EQ(plain.call(), DEFORMKIT_OK);
-            EXPECT_TRUE(tensors.output.surroundings_intact());
-            EXPECT_TRUE(same_bits(tensors.output.load_numbers(), plain.output.load_numbers()));
         } else {
-            GradientLayout gradients;
-            gradients.value = random_layout(dice, 4, false);
-            gradients.locations = random_layout(dice, 6, false);
-            gradients.weights = random_layout(dice, 5, false);
-            BackwardTensors tensors(c, layout, gradients), plain(c, layout, gradients);
             run_counting(aclnnMultiScaleDeformableAttentionGrad, AclBackward(tensors).prepare(), dice);
-            ASSERT_EQ(plain.call(), DEFORMKIT_OK);
-            EXPECT_TRUE(same_bits(tensors.gradients(), plain.gradients()));
         }
+        EXPECT_TRUE(same_bits(outputs_of(tensors), run(c, layouts)));
     }
 }
 
 // Where a call needs packed copies they lie in the workspace.
 TEST_F(AscendWorkspace, HoldsWhatIsPacked) {
-    MsdaLayout layout;
-    layout.value.order = {0, 3, 2, 1};
-    const MsdaCase c = make_case({"", 1, 9, 2, 16, {{40, 30}}, 2, Locations::kWide});
-    MsdaTensors tensors(c, layout);
+    Layouts layouts;
+    layouts.of["value"].order = {0, 3, 2, 1};
+    const MsdaCase c({"", 1, 9, 2, 16, {{40, 30}}, 2, Locations::kWide}, Type::kF32, Pass::kForward);
+    const ProblemTensors tensors(c, layouts);
     const Prepared p = AclForward(tensors).prepare();
     ASSERT_EQ(p.status, ACL_SUCCESS);
-    const uint64_t packed_bytes = c.value.size() * size_of(c.type);
+    const uint64_t packed_bytes = c.in.value.size() * size_of(c.type());
     EXPECT_GT(p.workspace_bytes, packed_bytes);
     GuardedBuffer workspace(p.workspace_bytes, Guard::kAfter);
     ASSERT_EQ(aclnnMultiScaleDeformableAttnFunction(workspace.data(), p.workspace_bytes, p.executor, nullptr), ACL_SUCCESS);
     ASSERT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
     const auto untouched = std::count(workspace.data(), workspace.data() + workspace.size(), GuardedBuffer::kPoison);
     EXPECT_LT(static_cast<uint64_t>(untouched), p.workspace_bytes - packed_bytes);
-    EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
+    EXPECT_TRUE(matches(c, tensors.outputs()));
 }
 
 // A plan says the same whatever it is asked, and what it says is enough; what tasks had too little of they get elsewhere.
 TEST_F(AscendWorkspace, OnePlanAnswersAndRuns) {
-    MsdaLayout layout;
-    layout.value.order = {0, 3, 2, 1};
-    const MsdaCase c = make_case({"", 1, 300, 2, 16, {{40, 30}}, 2, Locations::kWide});
-    MsdaTensors tensors(c, layout);
+    Layouts layouts;
+    layouts.of["value"].order = {0, 3, 2, 1};
+    const MsdaCase c({"", 1, 300, 2, 16, {{40, 30}}, 2, Locations::kWide}, Type::kF32, Pass::kForward);
+    const ProblemTensors tensors(c, layouts);
     ASSERT_EQ(deformkit_set_num_threads(2), DEFORMKIT_OK);
     const std::unique_ptr<Plan> planned =
-        plan(check_msda_forward(tensors.value.dl(), tensors.shapes.dl(), tensors.starts.dl(), tensors.locations.dl(),
-                                tensors.weights.dl(), tensors.output.dl()));
+        plan(check_msda_forward(tensors.arguments[0], tensors.arguments[1], tensors.arguments[2], tensors.arguments[3],
+                                tensors.arguments[4], tensors.arguments[5]));
     const WorkspaceSize enough = planned->workspace();
     EXPECT_EQ(enough.workers, 2);
     EXPECT_EQ(planned->workspace().total(), enough.total());
@@ -247,7 +243,7 @@ TEST_F(AscendWorkspace, OnePlanAnswersAndRuns) {
         EXPECT_LE(workspace.used().worker_bytes, enough.worker_bytes);
         EXPECT_GT(workspace.used().worker_bytes, little.worker_bytes);
     }
-    EXPECT_TRUE(matches_reference(c, tensors.output.load_numbers()));
+    EXPECT_TRUE(matches(c, tensors.outputs()));
 }
 
 // Blocks that leave in another order than they came, and the loops of a call without a workspace beside one with.

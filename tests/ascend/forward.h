@@ -12,25 +12,25 @@ namespace deformkit::testing {
 
 /// One cell of ones whose map's size is the bits of 1.0f, looked at from (0, 0) by 32 queries: what the published examples of
 /// the operators set up.
-inline MsdaCase one_cell_with_float_bits_for_a_size() {
-    MsdaCase c = make_case({"", 1, 32, 1, 8, {{1, 1}}, 1, Locations::kWide});
-    std::fill(c.value.begin(), c.value.end(), 1);
-    std::fill(c.locations.begin(), c.locations.end(), 0);
-    std::fill(c.weights.begin(), c.weights.end(), 1);
-    c.shapes = {0x3f800000, 0x3f800000};
+inline MsdaCase one_cell_with_float_bits_for_a_size(Pass pass) {
+    MsdaCase c({"", 1, 32, 1, 8, {{1, 1}}, 1, Locations::kWide}, Type::kF32, pass);
+    std::fill(c.in.value.begin(), c.in.value.end(), 1);
+    std::fill(c.in.locations.begin(), c.in.locations.end(), 0);
+    std::fill(c.in.weights.begin(), c.in.weights.end(), 1);
+    c.in.shapes = {0x3f800000, 0x3f800000};
     return c;
 }
 
 struct AclForward {
     AclTensor value, shapes, starts, locations, weights, output;
 
-    explicit AclForward(MsdaTensors &t)
-        : value(*t.value.dl()),
-          shapes(*t.shapes.dl()),
-          starts(*t.starts.dl()),
-          locations(*t.locations.dl()),
-          weights(*t.weights.dl()),
-          output(*t.output.dl()) {}
+    explicit AclForward(const ProblemTensors &t)
+        : value(*t.arguments[0]),
+          shapes(*t.arguments[1]),
+          starts(*t.arguments[2]),
+          locations(*t.arguments[3]),
+          weights(*t.arguments[4]),
+          output(*t.arguments[5]) {}
 
     Prepared prepare() const {
         Prepared p;

@@ -223,14 +223,4 @@ double msda_forward_tolerance(Type type, int64_t samples, double magnitude, doub
     return type == Type::kF64 ? 2 * once : once;
 }
 
-bool agrees(Type type, double result, double expected, double tolerance) {
-    if (std::isnan(expected)) {
-        return std::isnan(result);
-    }
-    if (std::isinf(expected)) {
-        return result == expected;
-    }
-    return nearest(type, expected - tolerance) <= result && result <= nearest(type, expected + tolerance);
-}
-
 }  // namespace deformkit::testing

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/support/expected.h"
 #include "tests/support/types.h"
 
 namespace deformkit::testing {
@@ -28,8 +29,5 @@ std::vector<double> msda_forward_reference(const View<T> &value, const View<int6
 /// The largest difference from the reference that the arithmetic of `type` can explain, for an output that sums `samples`
 /// samples, before it is rounded to the type.
 double msda_forward_tolerance(Type type, int64_t samples, double magnitude, double sensitivity);
-
-/// Whether `result` is what some number within `tolerance` of `expected` is rounded to. NaN and infinities have to agree.
-bool agrees(Type type, double result, double expected, double tolerance);
 
 }  // namespace deformkit::testing

@@ -1,6 +1,8 @@
 #include "tests/support/reference_da.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace deformkit::testing {
 
@@ -18,7 +20,11 @@ struct Axis {
           fraction(normalised * static_cast<double>(extent) - 0.5 - static_cast<double>(cell)),
           error(3 * std::fabs(normalised * static_cast<double>(extent)) + 2) {}
     double weight(int corner) const { return corner == 0 ? 1 - fraction : fraction; }
+    /// A map of 2^20 cells a side: arithmetic in float32 hardly tells its cells apart.
+    bool lost(double rounding) const { return error * rounding > 1.0 / 16; }
 };
+
+constexpr double kAnything = std::numeric_limits<double>::infinity();  // as a tolerance
 
 /// Calls visit(anchor row b * A + a, point and camera f = p * N + n, scale s, x, y, key of each corner or -1).
 template <typename Visit>
@@ -54,12 +60,16 @@ double weight_of(const Axis &x, const Axis &y, int c) {
 
 }  // namespace
 
-Bounded da_forward_reference(const DaReferenceInputs &in, double rounding) {
+Expected da_forward_reference(const DaReferenceInputs &in, double rounding) {
     const double terms = 4.0 * static_cast<double>(in.P * in.N * in.S) + 12;
-    Bounded output{std::vector<double>(in.B * in.A * in.C), std::vector<double>(in.B * in.A * in.C)};
+    Expected output(in.B * in.A * in.C);
     for_each_sample(in, [&](int64_t row, int64_t f, int64_t s, const Axis &x, const Axis &y, const int64_t *keys) {
         const double *maps = in.feature_maps.data() + row / in.A * in.K * in.C;
         const double *weights = in.weights.data() + ((row * in.P * in.N + f) * in.S + s) * in.G;
+        if (x.lost(rounding) || y.lost(rounding)) {
+            std::fill_n(&output.tolerances[row * in.C], in.C, kAnything);
+            return;
+        }
         for (int64_t c = 0; c < in.C; c++) {
             const double w = weights[c / (in.C / in.G)];
             double sample = 0;
@@ -79,19 +89,23 @@ Bounded da_forward_reference(const DaReferenceInputs &in, double rounding) {
 
 DaGradients da_backward_reference(const DaReferenceInputs &in, double rounding) {
     DaGradients g;
-    const auto allocate = [](Bounded &of, int64_t count) {
-        of.values.resize(count);
-        of.tolerances.resize(count);
-    };
-    allocate(g.feature_maps, in.B * in.K * in.C);
-    allocate(g.locations, in.B * in.A * in.P * in.N * 2);
-    allocate(g.weights, in.B * in.A * in.P * in.N * in.S * in.G);
+    g.feature_maps = Expected(in.B * in.K * in.C);
+    g.locations = Expected(in.B * in.A * in.P * in.N * 2);
+    g.locations.any_nonfinite = true;
+    g.weights = Expected(in.B * in.A * in.P * in.N * in.S * in.G);
+    g.weights.any_nonfinite = true;
     const double samples = static_cast<double>(in.A * in.P * in.N * in.S);
     const double channels = static_cast<double>(in.C) * 4 + 16;
     for_each_sample(in, [&](int64_t row, int64_t f, int64_t s, const Axis &x, const Axis &y, const int64_t *keys) {
         const int64_t at = row * in.P * in.N + f, map = f % in.N * in.S + s, first = row / in.A * in.K * in.C;
         const double width = static_cast<double>(in.shapes[2 * map + 1]), height = static_cast<double>(in.shapes[2 * map]);
         const double sums = channels + 4 * static_cast<double>(in.S);
+        if (x.lost(rounding) || y.lost(rounding)) {
+            std::fill_n(&g.feature_maps.tolerances[first], in.K * in.C, kAnything);
+            std::fill_n(&g.weights.tolerances[(at * in.S + s) * in.G], in.G, kAnything);
+            std::fill_n(&g.locations.tolerances[2 * at], 2, kAnything);
+            return;
+        }
         for (int64_t group = 0; group < in.G; group++) {
             const int64_t to = (at * in.S + s) * in.G + group;
             const double w = in.weights[to];

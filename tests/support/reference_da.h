@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/support/expected.h"
+
 namespace deformkit::testing {
 
 /// Dense, row-major, as the C interface describes it; numbers as they are stored.
@@ -15,17 +17,12 @@ struct DaReferenceInputs {
     std::vector<double> grad_output;  ///< of backward
 };
 
-/// A number, and how far rounding in the kernels' arithmetic may take a result from it.
-struct Bounded {
-    std::vector<double> values, tolerances;
-};
-
 /// `rounding`: half a unit in the last place of the arithmetic, relative. Locations have to stay clear of the lines between
 /// cells.
-Bounded da_forward_reference(const DaReferenceInputs &in, double rounding);
+Expected da_forward_reference(const DaReferenceInputs &in, double rounding);
 
 struct DaGradients {
-    Bounded feature_maps, locations, weights;
+    Expected feature_maps, locations, weights;
 };
 DaGradients da_backward_reference(const DaReferenceInputs &in, double rounding);
 

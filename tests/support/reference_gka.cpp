@@ -11,7 +11,7 @@ __extension__ typedef __int128 int128;  // sums of what index tensors may hold
 
 /// Calls visit(row b * Q + q, head, sample, key) for samples that have a cell.
 template <typename Visit>
-void for_each_sample(const GkaReferenceInputs &in, const Visit &visit) {
+void for_each_sample(const MsdaReferenceInputs &in, const Visit &visit) {
     for (int64_t i = 0; i < in.B * in.Q * in.M * in.L * in.P; i++) {
         const double x = in.locations[2 * i], y = in.locations[2 * i + 1];
         const int64_t level = i / in.P % in.L, height = in.shapes[2 * level], width = in.shapes[2 * level + 1];
@@ -31,9 +31,8 @@ void for_each_sample(const GkaReferenceInputs &in, const Visit &visit) {
 
 }  // namespace
 
-Bounded gka_forward_reference(const GkaReferenceInputs &in, double rounding) {
-    const int64_t count = in.B * in.Q * in.M * in.D;
-    Bounded output{std::vector<double>(count), std::vector<double>(count)};
+Expected gka_forward_reference(const MsdaReferenceInputs &in, double rounding) {
+    Expected output(in.B * in.Q * in.M * in.D);
     for_each_sample(in, [&](int64_t row, int64_t m, int64_t i, int64_t key) {
         for (int64_t d = 0; d < in.D; d++) {
             const double term = in.weights[i] * in.value[((row / in.Q * in.K + key) * in.M + m) * in.D + d];
@@ -45,14 +44,10 @@ Bounded gka_forward_reference(const GkaReferenceInputs &in, double rounding) {
     return output;
 }
 
-GkaGradients gka_backward_reference(const GkaReferenceInputs &in, double rounding) {
+GkaGradients gka_backward_reference(const MsdaReferenceInputs &in, double rounding) {
     GkaGradients g;
-    const auto allocate = [](Bounded &of, int64_t count) {
-        of.values.resize(count);
-        of.tolerances.resize(count);
-    };
-    allocate(g.value, in.B * in.K * in.M * in.D);
-    allocate(g.weights, in.B * in.Q * in.M * in.L * in.P);
+    g.value = Expected(in.B * in.K * in.M * in.D);
+    g.weights = Expected(in.B * in.Q * in.M * in.L * in.P);
     for_each_sample(in, [&](int64_t row, int64_t m, int64_t i, int64_t key) {
         for (int64_t d = 0; d < in.D; d++) {
             const int64_t cell = ((row / in.Q * in.K + key) * in.M + m) * in.D + d;
