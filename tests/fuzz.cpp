@@ -22,28 +22,6 @@ int64_t fuzz_iterations(int64_t otherwise) {
     return from_environment("DEFORMKIT_FUZZ_ITERATIONS", otherwise);
 }
 
-Layout random_layout(Dice &dice, int axes, bool may_expand) {
-    Layout layout;
-    layout.guard = dice.any_of<Guard>({Guard::kAfter, Guard::kBefore});
-    layout.byte_offset = dice.one_in(4) ? 8 * dice.between(0, 600) : 0;
-    if (dice.one_in(2)) {
-        return layout;
-    }
-    if (dice.one_in(2)) {
-        for (int axis = 0; axis < axes; axis++) {
-            layout.order.push_back(axis);
-        }
-        dice.shuffle(layout.order);
-    }
-    for (int axis = 0; axis < axes; axis++) {
-        layout.step.push_back(dice.one_in(6) ? dice.between(2, 3) : 1);
-        layout.pad.push_back(dice.one_in(6) ? dice.between(1, 40) : 0);
-        layout.reversed.push_back(dice.one_in(6));
-        layout.expanded.push_back(may_expand && dice.one_in(10));
-    }
-    return layout;
-}
-
 MsdaWorkload random_workload(Dice &dice) {
     MsdaWorkload workload;
     workload.batch = dice.one_in(20) ? 0 : dice.between(1, 4);

@@ -4,12 +4,10 @@
 // has a seed of its own, one more than the last: a failure prints the one that repeats it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
 
-#include "tests/support/guarded.h"
 #include "tests/support/workloads.h"
 
 namespace deformkit::testing {
@@ -24,10 +22,6 @@ public:
     T any_of(const std::vector<T> &choices) {
         return choices[between(0, static_cast<int64_t>(choices.size()) - 1)];
     }
-    template <typename T>
-    void shuffle(std::vector<T> &sequence) {
-        std::shuffle(sequence.begin(), sequence.end(), engine_);
-    }
 
 private:
     std::mt19937 engine_;
@@ -36,7 +30,6 @@ private:
 uint32_t first_fuzz_seed();
 int64_t fuzz_iterations(int64_t otherwise);
 
-Layout random_layout(Dice &dice, int axes, bool may_expand);
 MsdaWorkload random_workload(Dice &dice);
 /// Anything that may come in spatial_shapes and level_start_index of a value of so many keys.
 void disturb_indices(Dice &dice, int64_t keys, std::vector<int64_t> &indices);
