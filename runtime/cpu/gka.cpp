@@ -67,6 +67,7 @@ private:
 /// What every kernel reads, of some batch items.
 struct Samples {
     int64_t count;
+    int64_t query_tile;  // queries of a task
     LevelTable levels;
     int32_t kind;
     Tensor locations;  // [count, Q, M * S, 2]
@@ -77,14 +78,19 @@ Tensor by_heads(const Tensor &joined, const MsdaInputs &a) {
     return joined.split_axis(2, a.samples());
 }
 
+/// Queries of a task, of `count` batch items.
+template <typename Knobs>
+int64_t query_tile(const Knobs &knobs, int threads, const MsdaInputs &a, int64_t count) {
+    const int64_t smallest = divide_up(knobs.task_samples, a.samples());
+    const int64_t wanted = divide_up(a.Q, divide_up(threads * knobs.tasks_per_thread, count * a.M));
+    return std::min(a.Q, std::max(wanted, smallest));
+}
+
 /// What the kernels of forward and of the gradient of weights do alike: they go over the cells of a head once more for each of
 /// its samples. `input` and `output` are theirs alone: weights and output, or gradients of output and of weights.
-template <typename Knobs>
-void run_heads(const Variant &kernel, const Knobs &knobs, int threads, const MsdaInputs &a, const Samples &in,
-               const Cells &cells, const Tensor &input, const Tensor &output) {
-    const int64_t smallest = divide_up(knobs.task_samples, a.samples());
-    const int64_t wanted = divide_up(a.Q, divide_up(threads * knobs.tasks_per_thread, in.count * a.M));
-    auto query_tile = static_cast<int32_t>(std::min(a.Q, std::max(wanted, smallest)));
+void run_heads(const Variant &kernel, const MsdaInputs &a, const Samples &in, const Cells &cells, const Tensor &input,
+               const Tensor &output) {
+    auto query_tile = static_cast<int32_t>(in.query_tile);
     Buffer table(in.levels.tensor()), locations(by_heads(in.locations, a)), value(cells.tensor), read(input), written(output);
     value.flatten_keys(2);
     int32_t num_keys = cells.num_keys, key_step = cells.key_step, kind = in.kind;
@@ -92,6 +98,17 @@ void run_heads(const Variant &kernel, const Knobs &knobs, int threads, const Msd
     void *args[] = {table.get(), locations.get(), &kind,       &careful,   value.get(),
                     &num_keys,   &key_step,       &query_tile, read.get(), written.get()};
     run_kernel(kernel, args, {});
+}
+
+/// What a task of run_heads() is tried on.
+Samples try_samples(TrialTensors &tensors, const MsdaInputs &a, int64_t query_tile) {
+    return {1, query_tile, tensors.make_levels(a.samples()), kIntLocation,
+            tensors.make({kDLInt, 32, 1}, {1, query_tile, a.M * a.samples(), 2}, 2)};
+}
+
+Cells try_cells(TrialTensors &tensors, const MsdaInputs &a) {
+    const int64_t keys = std::max<int64_t>(a.K, kMinCells);
+    return {tensors.make(a.value.dtype, {1, keys, a.M, round_up(a.D, kChannelMultiple)}, 2), static_cast<int32_t>(keys), 0};
 }
 
 class GkaForwardPlan final : public Plan {
@@ -127,15 +144,27 @@ private:
         for (int64_t first = 0; first < a_.B; first += count_) {
             const int64_t count = std::min(count_, a_.B - first);
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, count); };
-            const Samples in = {count, levels, locations_.kind(), locations_.load(part(a_.sampling_locations))};
-            run_heads(kernel_, knobs_, threads_, a_, in, value_.load(part(a_.value)),
+            const Samples in = {count, query_tile(knobs_, threads_, a_, count_), levels, locations_.kind(),
+                                locations_.load(part(a_.sampling_locations))};
+            run_heads(kernel_, a_, in, value_.load(part(a_.value)),
                       by_heads(join_samples(weights_.load(part(a_.attention_weights))), a_), target_.of(part(output_)));
             target_.store(part(output_));
         }
         set_last_variant(kernel_.name);
     }
-    void try_tasks(TrialTensors &) const override {}
-    std::vector<int64_t> trial_key() const override { return {}; }
+    void try_tasks(TrialTensors &tensors) const override {
+        const Samples in = try_samples(tensors, a_, query_tile(knobs_, threads_, a_, count_));
+        run_heads(kernel_, a_, in, try_cells(tensors, a_),
+                  by_heads(tensors.make(a_.value.dtype, {1, in.query_tile, a_.M * a_.samples()}, 1), a_),
+                  tensors.make(a_.value.dtype, {1, in.query_tile, a_.M, a_.D}, 2));
+    }
+
+    std::vector<int64_t> trial_key() const override {
+        if (is_nothing()) {
+            return {};
+        }
+        return {reinterpret_cast<intptr_t>(&kernel_), a_.M, a_.samples(), a_.D, query_tile(knobs_, threads_, a_, count_)};
+    }
 
     MsdaInputs a_;
     Tensor output_;
@@ -198,10 +227,11 @@ private:
         for (int64_t first = 0; first < a_.B; first += count_) {
             const int64_t count = std::min(count_, a_.B - first);
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, count); };
-            Samples in = {count, levels, locations_.kind(), locations_.load(part(a_.sampling_locations))};
+            Samples in = {count, query_tile(knobs_, threads_, a_, count_), levels, locations_.kind(),
+                          locations_.load(part(a_.sampling_locations))};
             const Tensor rows = rows_.load(part(grad_output_));
             if (grad_weights_) {
-                run_heads(samples_kernel_, knobs_, threads_, a_, in, value_.load(part(a_.value)), rows,
+                run_heads(samples_kernel_, a_, in, value_.load(part(a_.value)), rows,
                           by_heads(join_samples(weights_target_.of(part(*grad_weights_))), a_));
                 weights_target_.store(part(*grad_weights_));
             }
@@ -276,8 +306,51 @@ private:
         }
         groups_.clear_gaps(gradient);
     }
-    void try_tasks(TrialTensors &) const override {}
-    std::vector<int64_t> trial_key() const override { return {}; }
+    void try_tasks(TrialTensors &tensors) const override {
+        const DLDataType type = a_.value.dtype;
+        const int64_t channels = round_up(a_.D, kChannelMultiple);
+        Samples in = try_samples(tensors, a_, query_tile(knobs_, threads_, a_, count_));
+        if (grad_weights_) {
+            run_heads(samples_kernel_, a_, in, try_cells(tensors, a_),
+                      tensors.make(type, {1, in.query_tile, a_.M, channels}, 2),
+                      by_heads(tensors.make(type, {1, in.query_tile, a_.M * a_.samples()}, 1), a_));
+        }
+        if (!grad_value_) {
+            return;
+        }
+        in.locations = tensors.make(in.locations.dtype, {1, a_.Q, a_.M * a_.samples(), 2}, 2);
+        const Tensor weights = tensors.make(type, {1, a_.Q, a_.M * a_.samples()}, 1);
+        const Tensor rows = tensors.make(type, {1, a_.Q, a_.M, channels}, 2);
+        const Tensor gradient = tensors.make(type, {1, a_.K, a_.M, a_.D}, 2);
+        constexpr int64_t kFirstMap[] = {0};
+        const MapGroup group = {{0, a_.K}, kFirstMap, kFirstMap + 1};
+        parallel_for(1, [&](int) {
+            if (gradient.dtype.bits < 32) {
+                add(in, weights, rows, group, gradient, 0, 1, 0, a_.M);
+                return;
+            }
+            const Slab slab(slice(item(gradient, 0, 0), 1, 0, 1), false);
+            add(in, weights, rows, group, slab.tensor().insert_axis(0).swap_axes(1, 2), 0, 1, 0, 1);
+            slab.store(nullptr, false);
+        });
+    }
+
+    std::vector<int64_t> trial_key() const override {
+        if (is_nothing()) {
+            return {};
+        }
+        return {reinterpret_cast<intptr_t>(&samples_kernel_),
+                reinterpret_cast<intptr_t>(&value_kernel_),
+                a_.K,
+                a_.M,
+                a_.D,
+                a_.Q,
+                a_.L,
+                a_.P,
+                query_tile(knobs_, threads_, a_, count_),
+                grad_weights_.has_value(),
+                grad_value_.has_value()};
+    }
 
     MsdaInputs a_;
     Tensor grad_output_;
