@@ -38,7 +38,6 @@ deformkit_variants(msda forward_head_major TYPES f32 f16 bf16 TARGETS ${cpus} IN
 # Backward: what samples get, and what value gets.
 deformkit_variants(msda backward_samples TYPES ${types} TARGETS ${cpus})
 deformkit_variants(msda backward_value TYPES ${types} TARGETS ${cpus})
-deformkit_variants(rows magnitude TYPES ${types} TARGETS ${cpus})
 
 # Deformable aggregation and geometric kernel attention.
 foreach (operator da gka)

@@ -49,17 +49,17 @@ public:
         in.level_table = level_table;
         in.sampling_locations = deformkit::widened(sampling_locations, target);
         in.attention_weights = deformkit::widened(attention_weights, target);
-        in.num_channels = output.dim(0).extent();
         in.num_keys = num_keys;
         in.key_step = key_step;
         in.max_position = value.dim(2).extent() - 1;
         in.num_samples = num_samples;
         in.careful = careful;
+        in.group = deformkit::msda_forward_group(traversal, num_samples);
         const bool gpu = target.has_gpu_feature();
         in.fused = gpu || target.has_feature(Target::FMA);
-        deformkit::MsdaForward algorithm(in, /*recheck=*/!gpu);
-        output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) =
-            deformkit::round_to_storage(storage_type, algorithm.result, target);
+        deformkit::MsdaForward algorithm(in);
+        output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) = deformkit::round_to_storage(
+            storage_type, algorithm.sum(algorithm.d, algorithm.m, algorithm.q, algorithm.b), target);
 
         deformkit::dense_from_zero(value, level_table, sampling_locations, attention_weights, output);
         sampling_locations.dim(0).set_extent(2);
@@ -71,8 +71,8 @@ public:
         } else {
             value.dim(2).set_stride(1);
             const bool common = deformkit::compute_type(storage_type).bits() == 32;
-            const deformkit::MsdaForwardCpuKnobs knobs{deformkit::compute_lanes(storage_type, lanes), traversal, query_tile,
-                                                       num_samples, common};
+            const deformkit::MsdaForwardCpuKnobs knobs{
+                deformkit::compute_lanes(storage_type, lanes), traversal, query_tile, num_samples, careful, common};
             deformkit::schedule_msda_forward_cpu(algorithm, output, knobs);
         }
     }
@@ -152,7 +152,6 @@ public:
     Input<int32_t> height{"height"};
     Input<int32_t> first_cell{"first_cell"};
     Input<bool> careful{"careful"};
-    Input<bool> exact{"exact"};
     Output<Buffer<void, 2>> slab{"slab"};
 
     void configure() {
@@ -173,7 +172,6 @@ public:
         in.num_samples = num_samples;
         in.num_queries = grad_output.dim(1).extent();
         in.careful = careful;
-        in.exact = exact;
         deformkit::MsdaBackwardValue algorithm(in, slab);
 
         deformkit::dense_from_zero(sampling_locations, attention_weights, grad_output, slab);

@@ -25,8 +25,8 @@ void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locati
     const Expr S = knobs.num_samples, D = knobs.num_channels;
     const Expr row = grad_weights.output_buffer().dim(0).extent();
 
-    f.positions.compute_root().bound(f.j, 0, 2).reorder_storage(f.f, f.j, f.x, f.y).reorder(f.j, f.f, f.x, f.y).unroll(f.j);
-    vectorize_samples(f.positions, f.f, knobs, row);
+    f.pairs.compute_root().bound(f.j, 0, 2).reorder_storage(f.f, f.j, f.x, f.y).reorder(f.j, f.f, f.x, f.y).unroll(f.j);
+    vectorize_samples(f.pairs, f.f, knobs, row);
 
     RVar so{"so"}, si{"si"}, v{"v"}, lane{"lane"};
     Var u{"u"};
@@ -92,13 +92,9 @@ void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardCp
     schedule_scatter(f.slab.update(0), 1);
 
     f.taps.compute_at(f.slab, qo).hoist_storage_root();
-    f.taps.bound(f.field, 0, MsdaBackwardValue::kFields).reorder(f.field, f.f).unroll(f.field);
+    f.taps.bound(f.field, 0, kTapFields).reorder(f.field, f.f).unroll(f.field);
     f.taps.specialize(!knobs.careful).vectorize(f.f, lanes, TailStrategy::GuardWithIf);
     f.taps.vectorize(f.f, lanes, TailStrategy::GuardWithIf);
-
-    f.slab.update(1)
-        .reorder(f.d, f.exact_corners.x, f.exact_corners.y, f.exact_corners.z)
-        .vectorize(f.d, lanes, TailStrategy::RoundUp);
 }
 
 }  // namespace deformkit

@@ -14,10 +14,12 @@ struct MsdaForwardCpuKnobs {
     int lanes;  ///< of the type of arithmetic in a vector register
     Traversal traversal;
     Halide::Expr query_tile;  ///< queries per task
-    Halide::Expr num_samples;
+    Halide::Expr num_samples, careful;
     bool specialize_common_sizes;  ///< more code and time to compile for more speed
 };
 
+/// Samples that are added up in registers: see MsdaForwardInputs.
+Halide::Expr msda_forward_group(Traversal traversal, const Halide::Expr &num_samples);
 void schedule_msda_forward_cpu(MsdaForward &f, Halide::Func output, const MsdaForwardCpuKnobs &knobs);
 void schedule_msda_forward_gpu(MsdaForward &f, Halide::Func output);
 

@@ -56,50 +56,37 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
         f.taps.compute_at(output, task);
     }
     f.taps.bound(f.field, 0, kTapFields).bound(f.f, 0, M * S).reorder(f.f, f.field, f.q, f.b);
+    f.taps.specialize(knobs.careful);
     for (int width : {16, 12, 8, 4, 2}) {
         if (width <= lanes) {
             f.taps.specialize(M * S % width == 0).vectorize(f.f, width).reorder(f.field, f.f).unroll(f.field);
         }
     }
 
-    RVar so{"so"}, si{"si"};
-    const auto schedule_update = [&](Stage stage, int group) {
-        stage.split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
+    // What is added up stays in registers until it is complete.
+    f.sum.compute_at(output, head_major ? qi : task).vectorize(f.d, lanes, TailStrategy::RoundUp);
+    const auto by_chunks = [&](Stage stage) -> Stage {
+        return stage.split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
             .vectorize(lane)
             .split(vector, chunk, vector, vectors, TailStrategy::GuardWithIf)
-            .unroll(vector)
-            .split(f.samples.x, so, si, group)
-            .unroll(si);
-        if (head_major) {
-            stage.reorder(lane, vector, si, so, chunk);
-        } else {
-            stage.reorder(lane, vector, si, chunk, f.m, f.q, so, f.b);
-        }
+            .unroll(vector);
     };
+    by_chunks(f.sum.update());
     if (head_major) {
-        // Sums of one query and head stay in registers until they are complete.
-        f.sum.compute_at(output, qi);
+        f.sum.update().reorder(lane, vector, f.groups, chunk);
     } else {
-        f.sum.compute_at(output, task);
+        f.sum.update().reorder(lane, vector, chunk, f.m, f.q, f.groups, f.b);
     }
-    f.sum.vectorize(f.d, lanes, TailStrategy::RoundUp);
-    for (int group : {4, 2}) {
-        schedule_update(f.sum.update().specialize(S % group == 0), group);
+    by_chunks(f.of_group.compute_at(f.sum, chunk).store_in(MemoryType::Stack));
+    RVar so{"so"}, si{"si"};
+    const auto by_samples = [&](Stage stage, int number) {
+        by_chunks(stage).split(f.samples, so, si, number).reorder(lane, vector, si, so, chunk).unroll(si);
+    };
+    for (int number : {4, 2}) {
+        f.sum.update().specialize(S % number == 0);
+        by_samples(f.of_group.update().specialize(S % number == 0), number);
     }
-    schedule_update(f.sum.update(), 1);
-
-    const LoopLevel sums(output, head_major ? qi : f.m);
-    RVar of_lane{"of_lane"}, of_vector{"of_vector"}, of_chunk{"of_chunk"};
-    f.suspect.compute_at(sums)
-        .update()
-        .split(f.channels.x, of_vector, of_lane, lanes, TailStrategy::GuardWithIf)
-        .split(of_vector, of_chunk, of_vector, vectors, TailStrategy::GuardWithIf)
-        .atomic()
-        .vectorize(of_lane)
-        .unroll(of_vector);
-    f.exact.compute_at(sums).vectorize(f.d, lanes, TailStrategy::RoundUp);
-    f.exact.update(0).vectorize(f.d, lanes, TailStrategy::RoundUp);
-    f.exact.update(1).reorder(f.d, f.exact_samples.x).vectorize(f.d, lanes, TailStrategy::RoundUp);
+    by_samples(f.of_group.update(), 1);
 
     // Channels and samples of common models: loops over vectors and groups unroll and tails vanish. Each specialisation is one
     // more copy of everything above, and beyond about a dozen of them lowering takes minutes.
@@ -113,6 +100,10 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
     for (int channels : {32, 16, 64}) {
         output.specialize(D == channels);
     }
+}
+
+Expr msda_forward_group(Traversal traversal, const Expr &num_samples) {
+    return traversal == Traversal::kHeadMajor ? num_samples : select(num_samples % 4 == 0, 4, num_samples % 2 == 0, 2, 1);
 }
 
 }  // namespace deformkit

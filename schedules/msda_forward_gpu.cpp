@@ -14,7 +14,8 @@ void schedule_msda_forward_gpu(MsdaForward &f, Func output) {
         .reorder(channel, thread, chunk, block, f.b)
         .gpu_blocks(chunk, block, f.b)
         .gpu_threads(channel, thread);
-    f.exact.compute_at(output, channel);
+    f.sum.compute_at(output, channel);
+    f.of_group.compute_at(f.sum, f.groups);
 }
 
 }  // namespace deformkit

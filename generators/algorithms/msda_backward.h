@@ -30,9 +30,9 @@ struct MsdaBackwardSamples {
     Halide::Var f{"f"}, j{"j"}, c{"c"}, m{"m"}, s{"s"}, x{"x"}, y{"y"}, xy{"xy"};
     Halide::RDom channels, head_samples;
 
-    Halide::Func positions{"positions"};  ///< (f, j, x, y): where the cell pair of row j lies on value's third axis, as bits
-    Halide::Func dot{"dot"};              ///< (s, c, m, x, y): g * cell, half c % 2 of pair c / 2
-    Halide::Func dots{"dots"};            ///< (f, c, x, y): the same by f
+    Halide::Func pairs{"pairs"};  ///< (f, j, x, y): where the cells of row j lie on value's third axis, see encode_pair
+    Halide::Func dot{"dot"};      ///< (s, c, m, x, y): g * the cell of corner c
+    Halide::Func dots{"dots"};    ///< (f, c, x, y): the same by f
 
     Halide::Expr grad_location, grad_weight;  ///< of (xy, f, x, y) and (f, x, y), in the type of arithmetic
 
@@ -48,18 +48,13 @@ struct MsdaBackwardValueInputs {
     Halide::Expr first_cell;          ///< of the level, in the slab
     Halide::Expr num_cells, num_samples, num_queries;
     Halide::Expr careful;  ///< the level reaches outside the slab: every cell has to be checked
-    /// Something in grad_output is NaN or infinite: its product with the zero weight of a corner off the map must not reach the
-    /// cell that stands in for it, so that corners are checked one by one.
-    Halide::Expr exact;
 };
 
 struct MsdaBackwardValue {
-    enum Field { kPairCell = 0, kCornerWeight = 2, kFields = 6 };
-
     Halide::Var d{"d"}, cell{"cell"}, f{"f"}, field{"field"};
-    Halide::RDom corners, exact_corners;
+    Halide::RDom corners;
 
-    Halide::Func taps{"taps"};  ///< (f, Field), cells as bits
+    Halide::Func taps{"taps"};  ///< (f, TapField)
     Halide::Func slab;          ///< (d, cell), in the type of arithmetic; what is there already counts
 
     MsdaBackwardValue(const MsdaBackwardValueInputs &inputs, const Halide::Func &slab);

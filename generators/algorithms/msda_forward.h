@@ -19,7 +19,8 @@ struct MsdaForwardInputs {
     Halide::Func level_table;         ///< (f, LevelRow)
     Halide::Func sampling_locations;  ///< (xy, f, q, b)
     Halide::Func attention_weights;   ///< (f, q, b)
-    Halide::Expr num_channels, num_keys, num_samples;
+    Halide::Expr num_keys, num_samples;
+    Halide::Expr group;  ///< so many samples, a divisor of num_samples, are added up before they are added to the sum
     /// Steps of value's third axis from key to key. With that axis of stride 1 and the keys' stride as the step, a key becomes
     /// an address by a multiplication per tap instead of one per load.
     Halide::Expr key_step, max_position;
@@ -27,27 +28,16 @@ struct MsdaForwardInputs {
     Halide::Expr careful;  ///< some level reaches outside `value`: every cell has to be checked
 };
 
-/// What a sample boils down to: where (as bits) its two cell pairs lie on value's third axis, one on each row, and four
-/// weights. One array rather than six: a sum then reads one stream of memory beside the cells.
-enum TapField { kPairPosition = 0, kCornerWeight = 2, kTapFields = 6 };
-
-/// Two ways to the same result. `sum` multiplies a cell that does not count by zero, which is right unless that cell is NaN or
-/// infinite. `exact` leaves it out, at several times the cost. `suspect` tells where the first may differ from the second.
 struct MsdaForward {
-    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, f{"f"}, field{"field"};
-    Halide::RDom samples, channels, exact_samples;
+    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, f{"f"}, g{"g"}, field{"field"};
+    Halide::RDom samples, groups;
 
     Halide::Func taps{"taps"};            ///< (f, TapField, q, b)
     Halide::Func head_taps{"head_taps"};  ///< the same as (s, TapField, m, q, b)
-    Halide::Func sum{"sum"};              ///< (d, m, q, b)
-    Halide::Func suspect{"suspect"};      ///< (m, q, b)
-    Halide::Func exact{"exact"};          ///< (d, m, q, b), undefined where nothing is suspect
+    Halide::Func of_group{"of_group"};    ///< (d, g, m, q, b): the sum of a group of samples
+    Halide::Func sum{"sum"};              ///< (d, m, q, b): of all
 
-    Halide::Expr result;  ///< of (d, m, q, b)
-
-    /// `recheck`: `sum`, corrected by `exact` where suspect (CPUs). Otherwise `exact` alone (GPUs, where a predicated load is
-    /// as cheap as a plain one).
-    MsdaForward(const MsdaForwardInputs &inputs, bool recheck);
+    explicit MsdaForward(const MsdaForwardInputs &inputs);
 };
 
 }  // namespace deformkit

@@ -40,38 +40,6 @@ Expr BilinearTap::row_weight(int j) const {
     return select(has_row(j), j == 0 ? 1 - ay : ay, make_zero(ay.type()));
 }
 
-CellPair cell_pair(const BilinearTap &tap, int j, const Expr &first_key, const Expr &num_keys) {
-    const Expr wanted = first_key + (tap.row + j) * tap.width + tap.column;
-    CellPair pair;
-    pair.key = max(min(wanted, num_keys - 2), 0);
-    const Expr in_place = pair.key == wanted;
-    for (int i = 0; i < 2; i++) {
-        pair.weight[i] = select(in_place, tap.column_weight(i), tap.column_weight(1 - i));
-    }
-    return pair;
-}
-
-CheckedPair checked_pair(const BilinearTap &tap, int j, const Expr &first_key, const Expr &num_keys, const Expr &careful) {
-    const Expr wanted = first_key + (tap.row + j) * tap.width + tap.column;
-    const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(tap.row + j) * tap.width + tap.column;
-    const Expr clamped = cast<int32_t>(max(min(wide, cast<int64_t>(num_keys - 2)), cast<int64_t>(0)));
-    CheckedPair pair;
-    pair.key = select(careful, clamped, max(min(wanted, num_keys - 2), 0));
-    const Expr far = cast<int32_t>(clamp(wide - clamped, cast<int64_t>(-2), cast<int64_t>(2)));
-    pair.shift = select(careful, far, wanted - pair.key);
-    return pair;
-}
-
-Expr CheckedPair::half(int i, const Expr corner[2]) const {
-    const Expr zero = make_zero(corner[0].type());
-    return select(shift == 0, corner[i], select(shift == (i == 0 ? -1 : 1), corner[1 - i], zero));
-}
-
-Expr CheckedPair::corner(int i, const Expr half[2]) const {
-    const Expr zero = make_zero(half[0].type());
-    return select(shift == 0, half[i], select(shift == (i == 0 ? 1 : -1), half[1 - i], zero));
-}
-
 SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, const Expr &careful, const Expr &spare_key) {
     const Type type = tap.ax.type();
     const Expr half = make_const(type, 0.5), one = make_const(type, 1);
@@ -99,6 +67,89 @@ SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, cons
         corners.down[c] = x.weight[i] * y.slope[j];
     }
     return corners;
+}
+
+namespace {
+
+// No pair looks like that: its first cell would be the last of 2^31, and another behind it.
+constexpr int kNoCells = -1;
+
+}  // namespace
+
+TouchedCells touched_cells(const BilinearTap &tap, const Expr &first_key, const Expr &num_keys, const Expr &careful,
+                           const Expr &scale) {
+    const Type type = tap.ax.type();
+    const Expr zero = make_zero(type), half = make_const(type, 0.5), one = make_const(type, 1);
+    // Where the map lies in the tensor, the two axes are independent of each other.
+    struct Axis {
+        Expr both, cell, weight[2];
+    };
+    const auto along = [&](const Expr &first, const Expr &fraction, const Expr &on0, const Expr &on1, const Expr &scale) {
+        const Expr both = on0 && on1, shared = half * select(on0, one - fraction, fraction);
+        const Expr weight[2] = {select(both, one - fraction, shared), select(both, fraction, shared)};
+        const auto scaled = [&](const Expr &weight) { return scale.defined() ? weight * scale : weight; };
+        return Axis{both, max(first, 0), {scaled(weight[0]), scaled(weight[1])}};
+    };
+    const Axis x = along(tap.column, tap.ax, tap.has_column(0), tap.has_column(1), Expr());
+    const Axis y = along(tap.row, tap.ay, tap.has_row(0), tap.has_row(1), scale);
+    const Expr key = first_key + y.cell * tap.width + x.cell;
+
+    // Elsewhere they share within each row first, then between the rows.
+    Expr is_cell[4], wide[4], weight[4];
+    for (int c = 0; c < 4; c++) {
+        const int j = c / 2, i = c % 2;
+        wide[c] = cast<int64_t>(first_key) + cast<int64_t>(tap.row + j) * tap.width + tap.column + i;
+        is_cell[c] = tap.inside && tap.has_row(j) && tap.has_column(i) && wide[c] >= 0 && wide[c] < num_keys;
+        weight[c] = select(is_cell[c], tap.column_weight(i) * tap.row_weight(j) * scale, zero);
+    }
+    const Expr has[2] = {is_cell[0] || is_cell[1], is_cell[2] || is_cell[3]};
+    const auto shared = [&](int c) {
+        const auto in_row = [&](int c) {
+            return select(is_cell[c] && is_cell[c ^ 1], weight[c], half * (weight[c] + weight[c ^ 1]));
+        };
+        return select(has[0] && has[1], in_row(c), half * (in_row(c) + in_row(c ^ 2)));
+    };
+
+    TouchedCells cells;
+    cells.any = select(careful, has[0] || has[1], tap.inside);
+    for (int j = 0; j < 2; j++) {
+        const auto of_row = [&](int j) { return select(is_cell[2 * j], wide[2 * j], wide[2 * j + 1]); };
+        const auto full = [&](int j) { return is_cell[2 * j] && is_cell[2 * j + 1]; };
+        const Expr stand_in = select(has[j], of_row(j), select(has[1 - j], of_row(1 - j), 0));
+        cells.key[j] = select(careful, cast<int32_t>(stand_in), j == 0 ? key : key + select(y.both, tap.width, 0));
+        cells.apart[j] = select(careful, select(has[j], full(j), full(1 - j)), x.both);
+    }
+    for (int c = 0; c < 4; c++) {
+        const int j = c / 2, i = c % 2;
+        cells.is_cell[c] = select(careful, is_cell[c], tap.inside && tap.has_row(j) && tap.has_column(i));
+        cells.weight[c] = select(careful, shared(c), x.weight[i] * y.weight[j]);
+    }
+    return cells;
+}
+
+Expr encode_pair(Type type, const Expr &position, const Expr &apart) {
+    const Type bits = UInt(type.bits());
+    return reinterpret(type, cast(bits, select(apart, position | Int(32).min(), position)));
+}
+
+Expr decode_pair(const Expr &pair, const Expr &i, const Expr &step) {
+    const Expr bits = cast<int32_t>(reinterpret(UInt(pair.type().bits()), pair)), first = bits & Int(32).max();
+    return first + select(i == 1 && bits < 0, step, 0);
+}
+
+std::vector<Expr> tap_fields(const TouchedCells &cells, const Expr &step) {
+    const Type type = cells.weight[0].type();
+    std::vector<Expr> fields;
+    for (int j = 0; j < 2; j++) {
+        fields.push_back(encode_pair(type, cells.key[j] * step, cells.apart[j]));
+    }
+    fields[kPair] = select(cells.any, fields[kPair], reinterpret(type, make_const(UInt(type.bits()), kNoCells)));
+    fields.insert(fields.end(), cells.weight, cells.weight + 4);
+    return fields;
+}
+
+Expr touches_cells(const Expr &first_pair) {
+    return cast<int32_t>(reinterpret(UInt(first_pair.type().bits()), first_pair)) != kNoCells;
 }
 
 Expr ordered_add(const Expr &a, const Expr &b) {

@@ -6,6 +6,8 @@
 
 #include <Halide.h>
 
+#include <vector>
+
 #include "generators/shared/contract.h"
 
 namespace deformkit {
@@ -32,34 +34,33 @@ struct BilinearTap {
     Halide::Expr row_weight(int j) const;
 };
 
-/// One row of two neighbouring cells, `key` and `key + 1`, both inside the tensor whatever the location.
-struct CellPair {
-    Halide::Expr key;
-    Halide::Expr weight[2];
+/// The cells that a sample touches. A corner that is no cell stands on a neighbour that is one, and the two share what that one
+/// counts for: so NaN and infinities in cells reach what they should and nothing else, without a second look at any cell.
+struct TouchedCells {
+    Halide::Expr any;         ///< where there is none, keys are those of some cell, and weights mean nothing
+    Halide::Expr is_cell[4];  ///< corner c = 2 * j + i, (row + j, column + i)
+    Halide::Expr key[2];      ///< of corner 2 * j, in the tensor whatever the location
+    Halide::Expr apart[2];    ///< corner 2 * j + 1 has the next key, otherwise the same
+    Halide::Expr weight[4];   ///< of the bilinear sample, times `scale`
 };
 
-/// The pair that holds corners (row + j, column) and (row + j, column + 1). Where clamping to the tensor moved the pair by one
-/// cell, the corner that remains has moved to the other half; weights of corners off the map are zero in any case.
-CellPair cell_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys);
+/// With `careful` the map may reach outside the tensor, whatever its size and first key.
+TouchedCells touched_cells(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &num_keys,
+                           const Halide::Expr &careful, const Halide::Expr &scale);
 
-/// The pair of a level that may reach outside the tensor: cell_pair for passes that have no other check of keys.
-/// Corner i lies in half i + shift, and is no cell of the tensor where that is neither half.
-struct CheckedPair {
-    Halide::Expr key, shift;
+/// The two cells of a row, as bits of `type`: where the first lies, and whether the second lies a step further on.
+Halide::Expr encode_pair(Halide::Type type, const Halide::Expr &position, const Halide::Expr &apart);
+/// Where cell i of the two lies.
+Halide::Expr decode_pair(const Halide::Expr &pair, const Halide::Expr &i, const Halide::Expr &step);
 
-    /// What half i takes of two numbers, one for each corner; and what corner i takes of two numbers, one for each half. Zero
-    /// where there is none.
-    Halide::Expr half(int i, const Halide::Expr corner[2]) const;
-    Halide::Expr corner(int i, const Halide::Expr half[2]) const;
-};
+/// A sample as the sums of MSDA read it, one stream of six numbers: the pairs of its two rows, cells being `step` apart, and the
+/// weights of its four cells.
+enum TapField { kPair = 0, kWeight = 2, kTapFields = 6 };
+std::vector<Halide::Expr> tap_fields(const TouchedCells &cells, const Halide::Expr &step);
+/// Whether there are any cells, by the first pair. Samples without are left out: their cells are not theirs.
+Halide::Expr touches_cells(const Halide::Expr &first_pair);
 
-/// With `careful`, keys are computed in 64 bits: any size and first key of the level will do.
-CheckedPair checked_pair(const BilinearTap &tap, int j, const Halide::Expr &first_key, const Halide::Expr &num_keys,
-                         const Halide::Expr &careful);
-
-/// The four corners of a sample that is inside, c = 2 * j + i for (row + j, column + i), each in a cell of the map: a corner
-/// off the map stands on its neighbour on the map, and the two share what that one counts for. So NaN and infinities in cells
-/// reach what they should and nothing else, without a second look at any cell.
+/// The same for corners one by one, with derivatives, where a cell of zeros is kept for corners that are no cells.
 struct SharedCorners {
     Halide::Expr key[4];
     Halide::Expr weight[4];           ///< of the bilinear sample
@@ -67,7 +68,7 @@ struct SharedCorners {
 };
 
 /// With `careful` the map may be empty or reach outside the tensor, whatever its size and first key: corners that are no cells
-/// get the key `spare_key`, of a cell of zeros that the caller keeps for them.
+/// get the key `spare_key`.
 SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &careful,
                              const Halide::Expr &spare_key);
 

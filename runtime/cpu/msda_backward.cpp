@@ -4,7 +4,6 @@
 // scattered, slab by slab.
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 
 #include "runtime/cpu/blocks.h"
@@ -37,7 +36,6 @@ public:
           grad_weights_(wanted(call.grad_weights)),
           samples_kernel_(choose_variant("msda_backward_samples", a_.value.dtype)),
           value_kernel_(choose_variant("msda_backward_value", a_.value.dtype)),
-          magnitude_kernel_(choose_variant("rows_magnitude", a_.value.dtype)),
           narrow_kernel_(companion(value_kernel_, "convert_narrow")),
           knobs_(host_knobs<MsdaBackwardValueHostKnobs>(value_kernel_)) {
         if (is_nothing()) {
@@ -138,14 +136,13 @@ private:
             in.scatter_weights = scatter_weights_.of(in.weights);
         }
         // One loop for all that goes by blocks: in small decoders, to start a loop takes longer than a block.
-        std::atomic<bool> exact{false};
         parallel_for(static_cast<int>(count * blocks_.count()), [&](int task) {
             const int64_t b = task / blocks_.count(), i = task % blocks_.count();
             if (pack_rows) {
                 pack_block(in.grad_output, b, blocks_[i], in.rows);
             }
-            if (grad_value_ && prepare_scatter(in, b, i)) {
-                exact = true;
+            if (grad_value_) {
+                prepare_scatter(in, b, i);
             }
             if (of_samples()) {
                 run_samples(in, b, blocks_[i]);
@@ -158,7 +155,7 @@ private:
             weights_target_.store(part(*grad_weights_));
         }
         if (grad_value_) {
-            scatter_all(in, exact);
+            scatter_all(in);
             value_target_.store(part(*grad_value_));
         }
     }
@@ -184,8 +181,8 @@ private:
         run_kernel(samples_kernel_, args, {});
     }
 
-    /// What one block has to scatter, in order; a part of the gradient is cleared. Whether some of grad_output is not finite.
-    bool prepare_scatter(const Batches &in, int64_t b, int64_t i) const {
+    /// What one block has to scatter, in order; a part of the gradient is cleared.
+    void prepare_scatter(const Batches &in, int64_t b, int64_t i) const {
         const Block &block = blocks_[i];
         pack_block(by_levels(in.locations, a_.P), b, block, in.scatter_locations);
         pack_block(by_levels(in.weights, a_.P), b, block, in.scatter_weights);
@@ -197,23 +194,6 @@ private:
                 clear_block(slice(slice(in.grad_value, 0, b, 1), 1, group.keys.first + begin, end - begin));
             }
         }
-        return any_non_finite(rows_of(in, b, block).join_axes(0));
-    }
-
-    /// Whether anything in `rows`, [queries, M, D], is NaN or infinite.
-    bool any_non_finite(const Tensor &rows) const {
-        const uint8_t bits = arithmetic_type(rows.dtype).bits;
-        uint64_t largest = 0;
-        Tensor result;
-        result.name = "magnitude";
-        result.data = reinterpret_cast<unsigned char *>(&largest);
-        result.dtype = {kDLUInt, bits, 1};
-        result.ndim = 1;
-        result.shape[0] = result.strides[0] = 1;
-        Buffer input(rows), output(result);
-        void *args[] = {input.get(), output.get()};
-        run_kernel(magnitude_kernel_, args, {});
-        return largest >= (bits == 64 ? 0xffe0000000000000u : 0xff000000u);
     }
 
     /// Few samples: straight into grad_value, where a slab would only be cleared and copied.
@@ -222,7 +202,7 @@ private:
                a_.Q * group.size() * a_.P * 4 < group.keys.count * knobs_.slab_writes;
     }
 
-    void scatter_all(const Batches &in, bool exact) const {
+    void scatter_all(const Batches &in) const {
         const bool stream = worth_streaming(in.grad_value, knobs_.streaming_bytes);
         const ScatterCost cost = {knobs_.find_cells_cost, knobs_.add_vector_cost};
         const int64_t channels = channels_of_slab(a_.D, in.count * a_.M * groups_.count(), threads_, cost);
@@ -240,7 +220,7 @@ private:
                     return item(item(tensor, 0, b), 0, m * a_.L + l).join_axes(0);
                 };
                 scatter_level(in.levels, l, group.keys.first, of_level(in.scatter_locations), of_level(in.scatter_weights),
-                              rows, item(slab.tensor(), 0, 0), exact);
+                              rows, item(slab.tensor(), 0, 0));
             }
             slab.store(narrow_kernel_, stream);
         });
@@ -249,7 +229,7 @@ private:
 
     /// `locations` [Q * P * 2], `weights` [Q * P], `rows` [Q, D'], `slab` [cells, D'].
     void scatter_level(const LevelTable &levels, int64_t l, int64_t first_key, const Tensor &locations, const Tensor &weights,
-                       const Tensor &rows, const Tensor &slab, bool exact) const {
+                       const Tensor &rows, const Tensor &slab) const {
         const int64_t column = l * a_.P;
         int32_t width = levels.width(column), height = levels.height(column);
         int32_t first_cell = static_cast<int32_t>(levels.first_key(column) - first_key),
@@ -264,7 +244,6 @@ private:
                         &height,
                         &first_cell,
                         &careful,
-                        &exact,
                         slab_buffer.get()};
         run_kernel(value_kernel_, args, {});
     }
@@ -281,10 +260,7 @@ private:
             in.rows = tensors.make(storage, {1, a_.M, queries, channels}, 1);
             in.locations = in.grad_locations = tensors.make(storage, {1, queries, samples, 2}, 2);
             in.weights = in.grad_weights = tensors.make(storage, {1, queries, samples}, 1);
-            parallel_for(1, [&](int) {
-                any_non_finite(rows_of(in, 0, block).join_axes(0));
-                run_samples(in, 0, block);
-            });
+            parallel_for(1, [&](int) { run_samples(in, 0, block); });
         }
         if (grad_value_) {
             const Tensor gradient = tensors.make(storage, {a_.K, 1, a_.D}, 1);
@@ -293,7 +269,7 @@ private:
             const Tensor rows = tensors.make(storage, {a_.Q, channels}, 1);
             parallel_for(1, [&](int) {
                 const Slab slab(gradient, false);
-                scatter_level(in.levels, 0, 0, locations, weights, rows, item(slab.tensor(), 0, 0), true);
+                scatter_level(in.levels, 0, 0, locations, weights, rows, item(slab.tensor(), 0, 0));
                 slab.store(narrow_kernel_, false);
             });
         }
@@ -319,7 +295,7 @@ private:
     MsdaInputs a_;
     Tensor grad_output_;
     std::optional<Tensor> grad_value_, grad_locations_, grad_weights_;  // those that are wanted
-    const Variant &samples_kernel_, &value_kernel_, &magnitude_kernel_, *narrow_kernel_;
+    const Variant &samples_kernel_, &value_kernel_, *narrow_kernel_;
     const MsdaBackwardValueHostKnobs &knobs_;
     int64_t count_ = 1;  // batch items at once
     CallArray<int32_t> levels_;

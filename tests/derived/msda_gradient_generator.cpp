@@ -11,23 +11,31 @@ using deformkit::MsdaForward;
 using Internal::Call;
 
 /// Strict arithmetic has no derivative: plain arithmetic in its place, and clamps where an index was promised to be clamped.
-/// What one sample adds to a sum: the sum so far is zero, and the sample a Var.
+/// What one sample adds to a sum: the sum so far is zero, the sample a Var, and its tap an expression.
 class Summand : public Internal::IRMutator {
 public:
-    Summand(const Func &sum, const Var &sample) : sum_(sum), sample_(sample) {}
+    explicit Summand(const MsdaForward &forward) : forward_(forward) {}
 
 private:
     using IRMutator::visit;
 
-    Expr visit(const Internal::Variable *op) override { return op->reduction_domain.defined() ? Expr(sample_) : Expr(op); }
+    Expr visit(const Internal::Variable *op) override { return op->reduction_domain.defined() ? Expr(forward_.s) : Expr(op); }
 
     Expr visit(const Call *op) override {
         std::vector<Expr> args;
         for (const Expr &arg : op->args) {
             args.push_back(mutate(arg));
         }
-        if (op->call_type == Call::Halide && op->name == sum_.name()) {
+        if (op->call_type == Call::Halide && op->name == forward_.of_group.name()) {
             return Internal::make_zero(op->type);
+        }
+        if (op->call_type == Call::Halide && (op->name == forward_.head_taps.name() || op->name == forward_.taps.name())) {
+            const Func &taps = op->name == forward_.taps.name() ? forward_.taps : forward_.head_taps;
+            std::map<std::string, Expr> at;
+            for (int i = 0; i < taps.dimensions(); i++) {
+                at[taps.args()[i].name()] = args[i];
+            }
+            return mutate(Internal::simplify(Internal::substitute(at, taps.value())));
         }
         using Binary = Expr (*)(Expr, Expr);
         const std::pair<Call::IntrinsicOp, Binary> relaxed[] = {
@@ -46,18 +54,17 @@ private:
         return IRMutator::visit(op);
     }
 
-    Func sum_;
-    Var sample_;
+    const MsdaForward &forward_;
 };
 
 /// The output as a plain sum over samples, the one form of a sum with gathers in it that Halide differentiates.
-Func differentiable(MsdaForward &forward, const Expr &num_samples) {
+Func differentiable(const MsdaForward &forward, const Expr &num_samples) {
     Func output("output"), summand("summand");
-    const Func sum = forward.exact;
     const Var d = forward.d, m = forward.m, q = forward.q, b = forward.b, s = forward.s;
-    summand(d, s, m, q, b) = Summand(sum, s).mutate(forward.exact.update_value());
+    summand(d, s, m, q, b) =
+        Summand(forward).mutate(Internal::substitute(forward.g.name(), 0, forward.of_group.update_value()));
     const RDom samples(0, num_samples);
-    output(d, m, q, b) = forward.exact.value();
+    output(d, m, q, b) = Internal::make_zero(summand.value().type());
     output(d, m, q, b) += summand(d, samples.x, m, q, b);
     return output;
 }
@@ -89,14 +96,13 @@ public:
         in.level_table = table;
         in.sampling_locations = locations;
         in.attention_weights = weights;
-        in.num_channels = value.dim(0).extent();
         in.num_keys = value.dim(2).extent();
         in.key_step = 1;
         in.max_position = value.dim(2).extent() - 1;
-        in.num_samples = num_samples;
+        in.num_samples = in.group = num_samples;
         in.fused = true;
         in.careful = Internal::const_true();
-        MsdaForward forward(in, /*recheck=*/false);
+        const MsdaForward forward(in);
 
         Region bounds;
         for (int i = 0; i < 4; i++) {
