@@ -49,12 +49,16 @@ public:
         in.level_table = level_table;
         in.sampling_locations = deformkit::widened(sampling_locations, target);
         in.attention_weights = deformkit::widened(attention_weights, target);
+        in.num_channels = (output.dim(0).extent() + deformkit::kChannelMultiple - 1) / deformkit::kChannelMultiple *
+                          deformkit::kChannelMultiple;
         in.num_keys = num_keys;
         in.key_step = key_step;
         in.max_position = value.dim(2).extent() - 1;
         in.num_samples = num_samples;
         in.careful = careful;
-        in.group = deformkit::msda_forward_group(traversal, num_samples);
+        const Knobs own = knobs;
+        const deformkit::MsdaForwardScheduleKnobs schedule{own.accumulators, own.samples_at_once};
+        in.group = deformkit::msda_forward_group(traversal, num_samples, schedule);
         const bool gpu = target.has_gpu_feature();
         in.fused = gpu || target.has_feature(Target::FMA);
         deformkit::MsdaForward algorithm(in);
@@ -71,9 +75,9 @@ public:
         } else {
             value.dim(2).set_stride(1);
             const bool common = deformkit::compute_type(storage_type).bits() == 32;
-            const deformkit::MsdaForwardCpuKnobs knobs{
+            const deformkit::MsdaForwardExtents extents{
                 deformkit::compute_lanes(storage_type, lanes), traversal, query_tile, num_samples, careful, common};
-            deformkit::schedule_msda_forward_cpu(algorithm, output, knobs);
+            deformkit::schedule_msda_forward_cpu(algorithm, output, extents, schedule);
         }
     }
 };
@@ -134,7 +138,7 @@ public:
 
         const int type_lanes = deformkit::compute_lanes(storage_type, lanes);
         deformkit::schedule_msda_backward_samples_cpu(algorithm, grad_locations, grad_weights,
-                                                      {type_lanes, grad_output.dim(0).extent(), num_samples, careful});
+                                                      {type_lanes, grad_output.dim(0).extent(), num_samples, careful}, knobs);
     }
 };
 
@@ -179,7 +183,7 @@ public:
         sampling_locations.dim(1).set_stride(2);
 
         deformkit::schedule_msda_backward_value_cpu(
-            algorithm, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), in.num_samples, careful});
+            algorithm, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), in.num_samples, careful}, knobs);
     }
 };
 

@@ -1,5 +1,3 @@
-#include <utility>
-
 #include "schedules/msda_backward.h"
 
 namespace deformkit {
@@ -9,10 +7,10 @@ using namespace Halide;
 namespace {
 
 /// Vectors along the samples of all heads; whole ones only where that is known. Checks of every key only where they are needed.
-void vectorize_samples(Stage stage, const Var &f, const MsdaBackwardCpuKnobs &knobs, const Expr &extent) {
-    stage.specialize(!knobs.careful && extent % knobs.lanes == 0).vectorize(f, knobs.lanes);
-    stage.specialize(!knobs.careful).vectorize(f, knobs.lanes, TailStrategy::GuardWithIf);
-    stage.vectorize(f, knobs.lanes, TailStrategy::GuardWithIf);
+void vectorize_samples(Stage stage, const Var &f, const MsdaBackwardExtents &extents, const Expr &row) {
+    stage.specialize(!extents.careful && row % extents.lanes == 0).vectorize(f, extents.lanes);
+    stage.specialize(!extents.careful).vectorize(f, extents.lanes, TailStrategy::GuardWithIf);
+    stage.vectorize(f, extents.lanes, TailStrategy::GuardWithIf);
 }
 
 }  // namespace
@@ -20,13 +18,13 @@ void vectorize_samples(Stage stage, const Var &f, const MsdaBackwardCpuKnobs &kn
 // One call is one block of queries. Dot products are taken four samples with four cells each at a time: sixteen sums, each a
 // vector wide, are stored beside each other and added up by transposing, about two shuffles for a dot product.
 void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locations, const Func &grad_weights,
-                                        const MsdaBackwardCpuKnobs &knobs) {
-    const int lanes = knobs.lanes;
-    const Expr S = knobs.num_samples, D = knobs.num_channels;
+                                        const MsdaBackwardExtents &extents, const MsdaBackwardSamplesScheduleKnobs &knobs) {
+    const int lanes = extents.lanes;
+    const Expr S = extents.num_samples, D = extents.num_channels;
     const Expr row = grad_weights.output_buffer().dim(0).extent();
 
     f.pairs.compute_root().bound(f.j, 0, 2).reorder_storage(f.f, f.j, f.x, f.y).reorder(f.j, f.f, f.x, f.y).unroll(f.j);
-    vectorize_samples(f.pairs, f.f, knobs, row);
+    vectorize_samples(f.pairs, f.f, extents, row);
 
     RVar so{"so"}, si{"si"}, v{"v"}, lane{"lane"};
     Var u{"u"};
@@ -39,12 +37,16 @@ void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locati
             .vectorize(si)
             .unroll(f.c);
     };
-    const std::pair<int, int> common[] = {{32, 16}, {32, 12}, {32, 4}, {32, 0}};
-    for (const auto &[channels, samples] : common) {
-        schedule_dots(f.dots.update().specialize(samples ? D == channels && S == samples : D == channels && S % 4 == 0), 4);
+    const int most = knobs.samples_at_once;
+    for (const auto &[channels, samples] : kMsdaBackwardSamplesCommonSizes) {
+        if (samples % most == 0) {
+            const Expr fits = samples > 0 ? S == samples : S % most == 0;
+            schedule_dots(f.dots.update().specialize(D == channels && fits), most);
+        }
     }
-    schedule_dots(f.dots.update().specialize(S % 4 == 0), 4);
-    schedule_dots(f.dots.update().specialize(S % 2 == 0), 2);
+    for (int number = most; number > 1; number /= 2) {
+        schedule_dots(f.dots.update().specialize(S % number == 0), number);
+    }
     schedule_dots(f.dots.update(), 1);
 
     f.dot.update().split(f.channels.x, v, lane, lanes);
@@ -62,38 +64,41 @@ void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locati
     partial.update().reorder(u, f.s, f.c, v).vectorize(u).unroll(f.s).unroll(f.c);
 
     grad_locations.bound(f.xy, 0, 2).reorder(f.xy, f.f, f.x, f.y).unroll(f.xy);
-    vectorize_samples(grad_locations, f.f, knobs, row);
-    vectorize_samples(grad_weights, f.f, knobs, row);
+    vectorize_samples(grad_locations, f.f, extents, row);
+    vectorize_samples(grad_weights, f.f, extents, row);
 }
 
 // One call is what some queries add to a slab of cells.
-void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardCpuKnobs &knobs) {
-    const int lanes = knobs.lanes;
-    const Expr S = knobs.num_samples, D = knobs.num_channels;
-    constexpr int kQueries = 64;  // taps of so many at a time: a few KiB
+void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardExtents &extents,
+                                      const MsdaBackwardValueScheduleKnobs &knobs) {
+    const int lanes = extents.lanes;
+    const Expr S = extents.num_samples, D = extents.num_channels;
 
     RVar qo{"qo"}, qi{"qi"}, so{"so"}, si{"si"};
     Var vector{"vector"}, lane{"lane"}, chunk{"chunk"};
-    const int vectors = 4;
     const auto schedule_scatter = [&](Stage stage, int group) {
         stage.split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
             .vectorize(lane)
-            .split(vector, chunk, vector, vectors, TailStrategy::GuardWithIf)
+            .split(vector, chunk, vector, knobs.accumulators, TailStrategy::GuardWithIf)
             .unroll(vector)
-            .split(f.corners.z, qo, qi, kQueries, TailStrategy::GuardWithIf)
+            .split(f.corners.z, qo, qi, knobs.tap_queries, TailStrategy::GuardWithIf)
             .split(f.corners.y, so, si, group)
             .reorder(lane, vector, f.corners.x, si, so, chunk, qi, qo)
             .unroll(f.corners.x)
             .unroll(si);
     };
-    schedule_scatter(f.slab.update(0).specialize(D == 32 && S == 4), 4);
-    schedule_scatter(f.slab.update(0).specialize(D == 16 && S == 4), 4);
-    schedule_scatter(f.slab.update(0).specialize(S % 4 == 0), 4);
-    schedule_scatter(f.slab.update(0), 1);
+    const int most = knobs.samples_at_once;
+    for (const auto &[channels, samples] : kMsdaBackwardValueCommonSizes) {
+        if (samples % most == 0) {
+            schedule_scatter(f.slab.update().specialize(D == channels && S == samples), most);
+        }
+    }
+    schedule_scatter(f.slab.update().specialize(S % most == 0), most);
+    schedule_scatter(f.slab.update(), 1);
 
     f.taps.compute_at(f.slab, qo).hoist_storage_root();
     f.taps.bound(f.field, 0, kTapFields).reorder(f.field, f.f).unroll(f.field);
-    f.taps.specialize(!knobs.careful).vectorize(f.f, lanes, TailStrategy::GuardWithIf);
+    f.taps.specialize(!extents.careful).vectorize(f.f, lanes, TailStrategy::GuardWithIf);
     f.taps.vectorize(f.f, lanes, TailStrategy::GuardWithIf);
 }
 

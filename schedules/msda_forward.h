@@ -1,6 +1,7 @@
 #pragma once
 
 #include "generators/algorithms/msda_forward.h"
+#include "schedules/msda_knobs.h"
 
 namespace deformkit {
 
@@ -10,7 +11,7 @@ enum class Traversal {
     kHeadMajor,  ///< head by head, all samples of a query at once: many samples per cell
 };
 
-struct MsdaForwardCpuKnobs {
+struct MsdaForwardExtents {
     int lanes;  ///< of the type of arithmetic in a vector register
     Traversal traversal;
     Halide::Expr query_tile;  ///< queries per task
@@ -18,9 +19,10 @@ struct MsdaForwardCpuKnobs {
     bool specialize_common_sizes;  ///< more code and time to compile for more speed
 };
 
-/// Samples that are added up in registers: see MsdaForwardInputs.
-Halide::Expr msda_forward_group(Traversal traversal, const Halide::Expr &num_samples);
-void schedule_msda_forward_cpu(MsdaForward &f, Halide::Func output, const MsdaForwardCpuKnobs &knobs);
+/// Samples that are added up in registers, see MsdaForwardInputs.
+Halide::Expr msda_forward_group(Traversal traversal, const Halide::Expr &num_samples, const MsdaForwardScheduleKnobs &knobs);
+void schedule_msda_forward_cpu(MsdaForward &f, Halide::Func output, const MsdaForwardExtents &extents,
+                               const MsdaForwardScheduleKnobs &knobs);
 void schedule_msda_forward_gpu(MsdaForward &f, Halide::Func output);
 
 }  // namespace deformkit

@@ -1,11 +1,19 @@
 #include <algorithm>
-#include <utility>
 
 #include "schedules/msda_forward.h"
 
 namespace deformkit {
 
 using namespace Halide;
+
+namespace {
+
+/// The first of `most`, half of it, a quarter and so on that divides `number`.
+Expr divisor(const Expr &number, int most) {
+    return most > 1 ? select(number % most == 0, most, divisor(number, most / 2)) : 1;
+}
+
+}  // namespace
 
 // A tile of queries: taps of all its samples first, in memory order, then sums and output in one of two traversals.
 //
@@ -16,13 +24,14 @@ using namespace Halide;
 // stays in L2.
 //
 // Grouped: the cells of one level at a time compete for L2, 1.4x on detr_decoder_wide against all samples of a query at once.
-void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpuKnobs &knobs) {
-    const bool head_major = knobs.traversal == Traversal::kHeadMajor;
-    const int lanes = knobs.lanes;
-    const Expr S = knobs.num_samples;
+void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardExtents &extents,
+                               const MsdaForwardScheduleKnobs &knobs) {
+    const bool head_major = extents.traversal == Traversal::kHeadMajor;
+    const int lanes = extents.lanes;
+    const Expr S = extents.num_samples;
     const Expr D = output.output_buffer().dim(0).extent(), M = output.output_buffer().dim(1).extent();
     // As many accumulators as registers hold beside the weights; more than one pass over the samples if a head is wider.
-    const int vectors = std::min(64 / lanes, 8);
+    const int vectors = knobs.accumulators > 0 ? knobs.accumulators : std::min(64 / lanes, 8);
     Var qo{"qo"}, qi{"qi"}, task{"task"}, lane{"lane"}, vector{"vector"}, chunk{"chunk"};
     const auto by_vectors = [&](Stage stage) {
         stage.split(f.d, vector, lane, lanes, TailStrategy::GuardWithIf)
@@ -31,7 +40,7 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
             .unroll(vector);
     };
 
-    output.split(f.q, qo, qi, knobs.query_tile, TailStrategy::GuardWithIf);
+    output.split(f.q, qo, qi, extents.query_tile, TailStrategy::GuardWithIf);
     if (head_major) {
         by_vectors(output);
         output.reorder(lane, vector, chunk, qi, f.b, f.m, qo);
@@ -46,7 +55,7 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
             .bound(f.field, 0, kTapFields)
             .reorder_storage(f.s, f.field, f.q, f.b, f.m)
             .reorder(f.s, f.m, f.field, f.q, f.b);
-        for (int width : {16, 12, 8, 4, 2}) {
+        for (int width : kMsdaTapVectors) {
             if (width <= lanes) {
                 f.head_taps.specialize(S % width == 0).vectorize(f.s, width).reorder(f.m, f.s);
             }
@@ -56,8 +65,8 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
         f.taps.compute_at(output, task);
     }
     f.taps.bound(f.field, 0, kTapFields).bound(f.f, 0, M * S).reorder(f.f, f.field, f.q, f.b);
-    f.taps.specialize(knobs.careful);
-    for (int width : {16, 12, 8, 4, 2}) {
+    f.taps.specialize(extents.careful);
+    for (int width : kMsdaTapVectors) {
         if (width <= lanes) {
             f.taps.specialize(M * S % width == 0).vectorize(f.f, width).reorder(f.field, f.f).unroll(f.field);
         }
@@ -82,28 +91,21 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardCpu
     const auto by_samples = [&](Stage stage, int number) {
         by_chunks(stage).split(f.samples, so, si, number).reorder(lane, vector, si, so, chunk).unroll(si);
     };
-    for (int number : {4, 2}) {
+    for (int number = knobs.samples_at_once; number > 1; number /= 2) {
         f.sum.update().specialize(S % number == 0);
         by_samples(f.of_group.update().specialize(S % number == 0), number);
     }
     by_samples(f.of_group.update(), 1);
 
-    // Channels and samples of common models: loops over vectors and groups unroll and tails vanish. Each specialisation is one
-    // more copy of everything above, and beyond about a dozen of them lowering takes minutes.
-    const std::pair<int, int> common[] = {{32, 16}, {32, 12}, {32, 4}, {32, 32}, {16, 2}, {64, 16}};
-    if (!knobs.specialize_common_sizes) {
-        return;
-    }
-    for (const auto &[channels, samples] : common) {
-        output.specialize(D == channels && S == samples);
-    }
-    for (int channels : {32, 16, 64}) {
-        output.specialize(D == channels);
+    if (extents.specialize_common_sizes) {
+        for (const auto &[channels, samples] : kMsdaForwardCommonSizes) {
+            output.specialize(samples > 0 ? D == channels && S == samples : D == channels);
+        }
     }
 }
 
-Expr msda_forward_group(Traversal traversal, const Expr &num_samples) {
-    return traversal == Traversal::kHeadMajor ? num_samples : select(num_samples % 4 == 0, 4, num_samples % 2 == 0, 2, 1);
+Expr msda_forward_group(Traversal traversal, const Expr &num_samples, const MsdaForwardScheduleKnobs &knobs) {
+    return traversal == Traversal::kHeadMajor ? num_samples : divisor(num_samples, knobs.samples_at_once);
 }
 
 }  // namespace deformkit

@@ -17,6 +17,8 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in) {
     }
 
     const Expr zero = make_zero(type);
+    // Whole vectors of channels are computed, and no more: for the bounds of what is read.
+    const Expr channel = unsafe_promise_clamped(d, 0, in.num_channels - 1);
     samples = RDom(0, in.group, "samples");
     {
         const auto tap = [&](int index) { return Expr(head_taps(g * in.group + samples, index, m, q, b)); };
@@ -25,7 +27,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in) {
         for (int c = 0; c < 4; c++) {
             // Within the tensor by touched_cells, once for all channels.
             const Expr at = unsafe_promise_clamped(decode_pair(tap(kPair + c / 2), c % 2, in.key_step), 0, in.max_position);
-            const Expr product = tap(kWeight + c) * in.value(d, m, at, b);
+            const Expr product = tap(kWeight + c) * in.value(channel, m, at, b);
             // Multiply-adds where the target has them; otherwise the compiler would be free to sum in any order.
             sample = c == 0 ? product : in.fused ? sample + product : ordered_add(sample, product);
         }
@@ -34,7 +36,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in) {
     }
     groups = RDom(0, in.num_samples / in.group, "groups");
     sum(d, m, q, b) = zero;
-    sum(d, m, q, b) = ordered_add(sum(d, m, q, b), of_group(d, groups, m, q, b));
+    sum(d, m, q, b) = ordered_add(sum(d, m, q, b), of_group(channel, groups, m, q, b));
 }
 
 }  // namespace deformkit

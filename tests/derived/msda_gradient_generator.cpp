@@ -96,6 +96,7 @@ public:
         in.level_table = table;
         in.sampling_locations = locations;
         in.attention_weights = weights;
+        in.num_channels = value.dim(0).extent();
         in.num_keys = value.dim(2).extent();
         in.key_step = 1;
         in.max_position = value.dim(2).extent() - 1;
