@@ -23,8 +23,8 @@ void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Func grad_locati
     const Expr S = extents.num_samples, D = extents.num_channels;
     const Expr row = grad_weights.output_buffer().dim(0).extent();
 
-    f.pairs.compute_root().bound(f.j, 0, 2).reorder_storage(f.f, f.j, f.x, f.y).reorder(f.j, f.f, f.x, f.y).unroll(f.j);
-    vectorize_samples(f.pairs, f.f, extents, row);
+    f.positions.compute_root().bound(f.c, 0, 4).reorder_storage(f.f, f.c, f.x, f.y).reorder(f.c, f.f, f.x, f.y).unroll(f.c);
+    vectorize_samples(f.positions, f.f, extents, row);
 
     RVar so{"so"}, si{"si"}, v{"v"}, lane{"lane"};
     Var u{"u"};

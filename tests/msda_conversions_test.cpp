@@ -36,6 +36,7 @@ MsdaCase centres_case(Type type, int64_t points) {
 
 void check_products(const Variant &variant) {
     const Type type = variant.type();
+    const double subnormal = type == Type::kF64 ? 0x1p-1074 : 0x1p-149;  // of arithmetic
     for (int64_t points : {1, 4}) {
         MsdaCase c = centres_case(type, points);
         c.in.value = patterns(type, [](double x) { return std::isfinite(x); });
@@ -47,7 +48,10 @@ void check_products(const Variant &variant) {
             for (size_t i = 0; i < output.size(); i++) {
                 const double product = c.in.value[i] * weight;
                 const double expected = nearest(type, type == Type::kF64 ? product : nearest(Type::kF32, product));
-                ASSERT_EQ(output[i], expected) << c.in.value[i] << " * " << weight << ", " << points << " points";
+                // A cell at the map's edge takes the product in two or four equal parts, each rounded where it is subnormal.
+                const double tolerance = std::fabs(product) < underflow_of_arithmetic(type) ? 2 * subnormal : 0;
+                ASSERT_TRUE(output[i] == expected || std::fabs(output[i] - expected) <= tolerance)
+                    << c.in.value[i] << " * " << weight << ", " << points << " points: " << output[i] << ", not " << expected;
                 inexact += expected != product;
             }
             EXPECT_TRUE(inexact > 0 || weight == 0 || std::fabs(weight) == 1 || type == Type::kF64) << weight;

@@ -30,9 +30,9 @@ struct MsdaBackwardSamples {
     Halide::Var f{"f"}, j{"j"}, c{"c"}, m{"m"}, s{"s"}, x{"x"}, y{"y"}, xy{"xy"};
     Halide::RDom channels, head_samples;
 
-    Halide::Func pairs{"pairs"};  ///< (f, j, x, y): where the cells of row j lie on value's third axis, see encode_pair
-    Halide::Func dot{"dot"};      ///< (s, c, m, x, y): g * the cell of corner c
-    Halide::Func dots{"dots"};    ///< (f, c, x, y): the same by f
+    Halide::Func positions{"positions"};  ///< (f, c, x, y): where the cell of corner c lies on value's third axis, as bits
+    Halide::Func dot{"dot"};              ///< (s, c, m, x, y): g * the cell of corner c
+    Halide::Func dots{"dots"};            ///< (f, c, x, y): the same by f
 
     Halide::Expr grad_location, grad_weight;  ///< of (xy, f, x, y) and (f, x, y), in the type of arithmetic
 

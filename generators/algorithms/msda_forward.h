@@ -15,10 +15,10 @@ namespace deformkit {
 
 /// Numbers come in the type of arithmetic.
 struct MsdaForwardInputs {
-    Halide::Func value;               ///< (d, m, k * key_step, b)
-    Halide::Func level_table;         ///< (f, LevelRow)
-    Halide::Func sampling_locations;  ///< (xy, f, q, b)
-    Halide::Func attention_weights;   ///< (f, q, b)
+    Halide::Func value;                                ///< (d, m, k * key_step, b)
+    Halide::Func level_table;                          ///< (f, LevelRow)
+    Halide::Func sampling_locations;                   ///< (xy, f, q, b)
+    Halide::Func attention_weights;                    ///< (f, q, b)
     Halide::Expr num_channels, num_keys, num_samples;  ///< channels in whole vectors
     Halide::Expr group;  ///< so many samples, a divisor of num_samples, are added up before they are added to the sum
     /// Steps of value's third axis from key to key. With that axis of stride 1 and the keys' stride as the step, a key becomes
