@@ -167,18 +167,25 @@ Cells StagedCells::load(const Tensor &value) const {
 }
 
 Tensor join_samples(const Tensor &tensor) {
-    return tensor.join_axes(3).join_axes(2);
+    Tensor joined = tensor;
+    joined.ndim -= 2;
+    joined.shape[2] = tensor.shape[2] * tensor.shape[3] * tensor.shape[4];
+    // That of the innermost axis of more than one element.
+    joined.strides[2] = tensor.strides[tensor.shape[4] > 1 ? 4 : tensor.shape[3] > 1 ? 3 : 2];
+    joined.shape[3] = tensor.shape[5];
+    joined.strides[3] = tensor.strides[5];
+    return joined;
 }
 
 Staged stage_samples(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
-    if (addressable(tensor, variant) && tensor.can_join_axes(3) && tensor.join_axes(3).can_join_axes(2)) {
-        const Tensor joined = join_samples(tensor);
-        const int64_t step = joined.ndim == 3 ? 1 : 2;
-        if (dense(joined, joined.ndim - 1) && (joined.shape[2] <= 1 || joined.strides[2] == step)) {
-            return {};
-        }
+    // One stride for heads, levels and points, and a location is two numbers.
+    int64_t step = tensor.ndim == 6 ? 2 : 1;
+    bool in_place = addressable(tensor, variant) && (tensor.ndim == 5 || dense(tensor, 5));
+    for (int axis = 4; axis >= 2; axis--) {
+        in_place = in_place && (tensor.shape[axis] <= 1 || tensor.strides[axis] == step);
+        step *= tensor.shape[axis];
     }
-    return {memory, dense_like(tensor, nullptr)};
+    return in_place ? Staged() : Staged(memory, dense_like(tensor, nullptr));
 }
 
 }  // namespace deformkit

@@ -261,7 +261,7 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
         }
         result.strides[i] = tensor->strides ? tensor->strides[i] : elements;
         overflow |= __builtin_mul_overflow(elements, tensor->shape[i], &elements);
-        int64_t reach = 0;
+        int64_t reach = 0;  // in bytes, with room to spare
         overflow |= __builtin_mul_overflow(result.strides[i], std::max<int64_t>(tensor->shape[i] - 1, 0) * 16, &reach);
     }
     for (int i = 0; i < result.ndim; i++) {
