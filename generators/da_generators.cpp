@@ -24,7 +24,7 @@ public:
     Input<int32_t> key_step{"key_step"};
     Input<int32_t> num_cameras{"num_cameras"};
     Input<int32_t> num_parts{"num_parts"};
-    Input<bool> careful{"careful"};
+    Input<bool> check_cells{"check_cells"};
     Input<int32_t> anchor_tile{"anchor_tile"};  // anchors per task
     Input<int32_t> part_tile{"part_tile"};      // anchors' parts per task within
     Output<Buffer<void, 4>> output{"output"};
@@ -44,7 +44,7 @@ public:
         in.num_parts = num_parts;
         in.key_step = key_step;
         in.max_position = feature_maps.dim(2).extent() - 1;
-        in.careful = careful;
+        in.check_cells = check_cells;
         deformkit::DaForward f(in);
         output(f.d, f.g, f.a, f.b) = deformkit::round_to_storage(storage_type, f.total(f.d, f.g, f.a, f.b), get_target());
 
@@ -58,7 +58,7 @@ public:
             schedule.accumulators = lanes == 16 ? 16 : 8;
         }
         deformkit::schedule_da_forward_cpu(
-            f, output, {deformkit::compute_lanes(storage_type, lanes), anchor_tile, part_tile, careful}, schedule);
+            f, output, {deformkit::compute_lanes(storage_type, lanes), anchor_tile, part_tile, check_cells}, schedule);
     }
 };
 
@@ -76,7 +76,7 @@ public:
     Input<Buffer<void, 3>> grad_output{"grad_output"};
     Input<int32_t> num_keys{"num_keys"};
     Input<int32_t> key_step{"key_step"};
-    Input<bool> careful{"careful"};
+    Input<bool> check_cells{"check_cells"};
     Output<Buffer<void, 3>> grad_locations{"grad_locations"};
     Output<Buffer<void, 4>> grad_weights{"grad_weights"};
 
@@ -98,7 +98,7 @@ public:
         in.num_scales = weights.dim(1).extent();
         in.key_step = key_step;
         in.max_position = feature_maps.dim(2).extent() - 1;
-        in.careful = careful;
+        in.check_cells = check_cells;
         deformkit::DaBackwardSamples f(in);
         grad_locations(f.xy, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_location, get_target());
         grad_weights(f.g, f.s, f.p, f.v) = deformkit::round_to_storage(storage_type, f.grad_weight, get_target());
@@ -111,7 +111,7 @@ public:
         map_table.dim(1).set_extent(deformkit::kLevelRows);
         deformkit::schedule_da_backward_samples_cpu(
             f, grad_locations, grad_weights,
-            {deformkit::compute_lanes(storage_type, lanes), in.num_channels, in.num_groups, careful}, knobs);
+            {deformkit::compute_lanes(storage_type, lanes), in.num_channels, in.num_groups, check_cells}, knobs);
     }
 };
 
@@ -125,7 +125,7 @@ public:
     Input<Buffer<void, 3>> sample_locations{"sample_locations"};
     Input<Buffer<void, 3>> weights{"weights"};
     Input<Buffer<void, 3>> grad_output{"grad_output"};
-    Input<bool> careful{"careful"};
+    Input<bool> check_cells{"check_cells"};
     Output<Buffer<void, 3>> slab{"slab"};
 
     void configure() {
@@ -143,14 +143,14 @@ public:
         in.num_cells = slab.dim(2).extent();
         in.num_points = sample_locations.dim(1).extent();
         in.num_anchors = sample_locations.dim(2).extent();
-        in.careful = careful;
+        in.check_cells = check_cells;
         deformkit::DaBackwardValue f(in);
 
         deformkit::dense_from_zero(map_table, sample_locations, weights, grad_output, slab);
         sample_locations.dim(0).set_extent(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
         deformkit::schedule_da_backward_value_cpu(
-            f, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), slab.dim(1).extent(), careful}, knobs);
+            f, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), slab.dim(1).extent(), check_cells}, knobs);
     }
 };
 

@@ -35,7 +35,7 @@ public:
     GeneratorInput<Buffer<int32_t, 2>> level_table{"level_table"};
     GeneratorInput<Buffer<int32_t, 5>> sampling_locations{"sampling_locations"};
     GeneratorInput<int32_t> location_kind{"location_kind"};
-    GeneratorInput<bool> careful{"careful"};
+    GeneratorInput<bool> check_cells{"check_cells"};
 
 protected:
     Expr num_samples() { return level_table.dim(0).extent(); }
@@ -49,7 +49,7 @@ protected:
         samples.num_samples = num_samples();
         samples.num_keys = num_keys;
         samples.location_kind = location_kind;
-        samples.careful = careful;
+        samples.check_cells = check_cells;
         samples.fused = this->get_target().has_feature(Target::FMA);
         deformkit::dense_from_zero(level_table, sampling_locations);
         sampling_locations.dim(0).set_extent(2);
@@ -58,7 +58,7 @@ protected:
     }
 
     deformkit::GkaExtents extents(const Expr &num_channels) {
-        return {deformkit::compute_lanes(this->storage_type, this->lanes), num_channels, num_samples(), careful};
+        return {deformkit::compute_lanes(this->storage_type, this->lanes), num_channels, num_samples(), check_cells};
     }
 };
 

@@ -32,7 +32,7 @@ public:
     Input<int32_t> num_keys{"num_keys"};
     Input<int32_t> key_step{"key_step"};
     Input<int32_t> num_samples{"num_samples"};
-    Input<bool> careful{"careful"};
+    Input<bool> check_cells{"check_cells"};
     Input<int32_t> query_tile{"query_tile"};
     Output<Buffer<void, 4>> output{"output"};
 
@@ -55,7 +55,7 @@ public:
         in.key_step = key_step;
         in.max_position = value.dim(2).extent() - 1;
         in.num_samples = num_samples;
-        in.careful = careful;
+        in.check_cells = check_cells;
         const Knobs own = knobs;
         const deformkit::MsdaForwardScheduleKnobs schedule{own.accumulators, own.samples_at_once};
         in.group = deformkit::msda_forward_group(traversal, num_samples, schedule);
@@ -76,7 +76,7 @@ public:
             value.dim(2).set_stride(1);
             const bool common = deformkit::compute_type(storage_type).bits() == 32;
             const deformkit::MsdaForwardExtents extents{
-                deformkit::compute_lanes(storage_type, lanes), traversal, query_tile, num_samples, careful, common};
+                deformkit::compute_lanes(storage_type, lanes), traversal, query_tile, num_samples, check_cells, common};
             deformkit::schedule_msda_forward_cpu(algorithm, output, extents, schedule);
         }
     }
@@ -98,7 +98,7 @@ public:
     Input<int32_t> num_keys{"num_keys"};
     Input<int32_t> key_step{"key_step"};
     Input<int32_t> num_samples{"num_samples"};
-    Input<bool> careful{"careful"};
+    Input<bool> check_cells{"check_cells"};
     Output<Buffer<void, 4>> grad_locations{"grad_locations"};
     Output<Buffer<void, 3>> grad_weights{"grad_weights"};
 
@@ -121,7 +121,7 @@ public:
         in.key_step = key_step;
         in.max_position = value.dim(2).extent() - 1;
         in.num_samples = num_samples;
-        in.careful = careful;
+        in.check_cells = check_cells;
         deformkit::MsdaBackwardSamples algorithm(in);
         const Var &f = algorithm.f, &x = algorithm.x, &y = algorithm.y;
         grad_locations(algorithm.xy, f, x, y) = deformkit::round_to_storage(storage_type, algorithm.grad_location, target);
@@ -138,7 +138,8 @@ public:
 
         const int type_lanes = deformkit::compute_lanes(storage_type, lanes);
         deformkit::schedule_msda_backward_samples_cpu(algorithm, grad_locations, grad_weights,
-                                                      {type_lanes, grad_output.dim(0).extent(), num_samples, careful}, knobs);
+                                                      {type_lanes, grad_output.dim(0).extent(), num_samples, check_cells},
+                                                      knobs);
     }
 };
 
@@ -155,7 +156,7 @@ public:
     Input<int32_t> width{"width"};
     Input<int32_t> height{"height"};
     Input<int32_t> first_cell{"first_cell"};
-    Input<bool> careful{"careful"};
+    Input<bool> check_cells{"check_cells"};
     Output<Buffer<void, 2>> slab{"slab"};
 
     void configure() {
@@ -175,7 +176,7 @@ public:
         in.num_cells = slab.dim(1).extent();
         in.num_samples = num_samples;
         in.num_queries = grad_output.dim(1).extent();
-        in.careful = careful;
+        in.check_cells = check_cells;
         deformkit::MsdaBackwardValue algorithm(in, slab);
 
         deformkit::dense_from_zero(sampling_locations, attention_weights, grad_output, slab);
@@ -183,7 +184,8 @@ public:
         sampling_locations.dim(1).set_stride(2);
 
         deformkit::schedule_msda_backward_value_cpu(
-            algorithm, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), in.num_samples, careful}, knobs);
+            algorithm, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), in.num_samples, check_cells},
+            knobs);
     }
 };
 

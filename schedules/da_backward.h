@@ -8,7 +8,7 @@ namespace deformkit {
 struct DaBackwardExtents {
     int lanes;  ///< of the type of arithmetic in a vector register
     Halide::Expr num_channels, num_groups;
-    Halide::Expr careful;
+    Halide::Expr check_cells;
 };
 
 void schedule_da_backward_samples_cpu(DaBackwardSamples &f, Halide::Func grad_locations, Halide::Func grad_weights,

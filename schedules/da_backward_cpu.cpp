@@ -22,7 +22,7 @@ void schedule_da_backward_samples_cpu(DaBackwardSamples &f, Func grad_locations,
         .reorder(f.field, f.p)
         .unroll(f.field)
         .vectorize(f.p, lanes, TailStrategy::RoundUp)
-        .specialize(extents.careful);
+        .specialize(extents.check_cells);
 
     RVar vector{"vector"}, lane{"lane"};
     Var u{"u"}, go{"go"}, gi{"gi"};
@@ -89,7 +89,7 @@ void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardExtents 
         .reorder(f.field, f.p)
         .unroll(f.field)
         .vectorize(f.p, lanes, TailStrategy::RoundUp)
-        .specialize(extents.careful);
+        .specialize(extents.check_cells);
 }
 
 }  // namespace deformkit

@@ -43,7 +43,7 @@ void schedule_da_forward_cpu(DaForward &f, Func output, const DaForwardExtents &
         .reorder(f.field, f.p)
         .unroll(f.field)
         .vectorize(f.p, lanes, TailStrategy::RoundUp)
-        .specialize(extents.careful);
+        .specialize(extents.check_cells);
 }
 
 }  // namespace deformkit

@@ -8,7 +8,7 @@ namespace deformkit {
 struct GkaExtents {
     int lanes;  ///< of the type of arithmetic in a vector register
     Halide::Expr num_channels, num_samples;
-    Halide::Expr careful;
+    Halide::Expr check_cells;
 };
 
 void schedule_gka_cells_cpu(Halide::Func cells, const Halide::Var &i, const Halide::Var &q, const Halide::Var &b, int lanes,

@@ -11,7 +11,7 @@ namespace {
 /// Vectors along a query's samples: a dozen or two of them. Checks of every key only where they are needed.
 void vectorize_samples(Stage stage, const Var &s, int most, const GkaExtents &extents) {
     for (int width = std::min(extents.lanes, most); width >= 4; width /= 2) {
-        stage.specialize(!extents.careful && extents.num_samples % width == 0).vectorize(s, width);
+        stage.specialize(!extents.check_cells && extents.num_samples % width == 0).vectorize(s, width);
     }
     stage.vectorize(s, std::min(extents.lanes, 4), TailStrategy::GuardWithIf);
 }

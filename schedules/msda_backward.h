@@ -7,7 +7,7 @@ namespace deformkit {
 
 struct MsdaBackwardExtents {
     int lanes;  ///< of the type of arithmetic in a vector register
-    Halide::Expr num_channels, num_samples, careful;
+    Halide::Expr num_channels, num_samples, check_cells;
 };
 
 void schedule_msda_backward_samples_cpu(MsdaBackwardSamples &f, Halide::Func grad_locations, const Halide::Func &grad_weights,

@@ -8,8 +8,8 @@ namespace {
 
 /// Vectors along the samples of all heads; whole ones only where that is known. Checks of every key only where they are needed.
 void vectorize_samples(Stage stage, const Var &f, const MsdaBackwardExtents &extents, const Expr &row) {
-    stage.specialize(!extents.careful && row % extents.lanes == 0).vectorize(f, extents.lanes);
-    stage.specialize(!extents.careful).vectorize(f, extents.lanes, TailStrategy::GuardWithIf);
+    stage.specialize(!extents.check_cells && row % extents.lanes == 0).vectorize(f, extents.lanes);
+    stage.specialize(!extents.check_cells).vectorize(f, extents.lanes, TailStrategy::GuardWithIf);
     stage.vectorize(f, extents.lanes, TailStrategy::GuardWithIf);
 }
 
@@ -98,7 +98,7 @@ void schedule_msda_backward_value_cpu(MsdaBackwardValue &f, const MsdaBackwardEx
 
     f.taps.compute_at(f.slab, qo).hoist_storage_root();
     f.taps.bound(f.field, 0, kTapFields).reorder(f.field, f.f).unroll(f.field);
-    f.taps.specialize(!extents.careful).vectorize(f.f, lanes, TailStrategy::GuardWithIf);
+    f.taps.specialize(!extents.check_cells).vectorize(f.f, lanes, TailStrategy::GuardWithIf);
     f.taps.vectorize(f.f, lanes, TailStrategy::GuardWithIf);
 }
 

@@ -15,7 +15,7 @@ struct MsdaForwardExtents {
     int lanes;  ///< of the type of arithmetic in a vector register
     Traversal traversal;
     Halide::Expr query_tile;  ///< queries per task
-    Halide::Expr num_samples, careful;
+    Halide::Expr num_samples, check_cells;
     bool specialize_common_sizes;  ///< more code and time to compile for more speed
 };
 

@@ -65,7 +65,7 @@ void schedule_msda_forward_cpu(MsdaForward &f, Func output, const MsdaForwardExt
         f.taps.compute_at(output, task);
     }
     f.taps.bound(f.field, 0, kTapFields).bound(f.f, 0, M * S).reorder(f.f, f.field, f.q, f.b);
-    f.taps.specialize(extents.careful);
+    f.taps.specialize(extents.check_cells);
     for (int width : kMsdaTapVectors) {
         if (width <= lanes) {
             f.taps.specialize(M * S % width == 0).vectorize(f.f, width).reorder(f.field, f.f).unroll(f.field);

@@ -151,7 +151,7 @@ TEST(Division, LevelsThatShareCellsAreOneGroup) {
     EXPECT_EQ(d.groups[0].size(), 2);
     EXPECT_EQ(d.groups[0].keys.count, 18);
     EXPECT_EQ(d.groups[1].keys.first, 20);
-    d.levels.careful = true;
+    d.levels.check_cells = true;
     d.divide(w);
     ASSERT_EQ(d.groups.count(), 1);
     EXPECT_EQ(d.groups[0].size(), 3);

@@ -32,7 +32,7 @@ DaBackwardSamples::DaBackwardSamples(const DaBackwardSamplesInputs &in) : visibl
     const Expr zero = make_zero(type);
     {
         const SharedCorners shared =
-            shared_corners(tap_of(in, s, p, v), in.map_table(s, kFirstKey), in.careful, in.num_keys - 1);
+            shared_corners(tap_of(in, s, p, v), in.map_table(s, kFirstKey), in.check_cells, in.num_keys - 1);
         std::vector<Expr> fields(kFields);
         for (int k = 0; k < 4; k++) {
             fields[kPosition + k] = reinterpret(type, cast(bits, shared.key[k] * in.key_step));
@@ -82,7 +82,7 @@ DaBackwardValue::DaBackwardValue(const DaBackwardValueInputs &in) : visible(visi
     const Type type = compute_type(in.grad_output.type()), bits = UInt(type.bits());
     {
         const SharedCorners shared =
-            shared_corners(tap_of(in, 0, p, v), in.map_table(0, kFirstKey), in.careful, in.num_cells - 1);
+            shared_corners(tap_of(in, 0, p, v), in.map_table(0, kFirstKey), in.check_cells, in.num_cells - 1);
         std::vector<Expr> fields(kFields);
         for (int k = 0; k < 4; k++) {
             fields[kCell + k] = reinterpret(type, cast(bits, shared.key[k]));

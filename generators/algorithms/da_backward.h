@@ -18,7 +18,7 @@ struct DaBackwardSamplesInputs {
     Halide::Func weights;           ///< (g, s, p, v)
     Halide::Func grad_output;       ///< (d, g, v)
     Halide::Expr num_channels, num_groups, num_keys, num_points, num_scales;
-    Halide::Expr key_step, max_position, careful;  ///< see DaForwardInputs
+    Halide::Expr key_step, max_position, check_cells;  ///< see DaForwardInputs
 };
 
 struct DaBackwardSamples {
@@ -46,7 +46,7 @@ struct DaBackwardValueInputs {
     Halide::Func grad_output;       ///< (d, g, v)
     Halide::Func slab;              ///< to be defined: (d, g, cell), in the type of arithmetic; what is there already counts
     Halide::Expr num_cells, num_points, num_anchors;
-    Halide::Expr careful;  ///< the map is empty or reaches outside: the last cell is spare
+    Halide::Expr check_cells;  ///< the map is empty or reaches outside: the last cell is spare
 };
 
 struct DaBackwardValue {

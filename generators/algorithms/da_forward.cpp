@@ -23,7 +23,7 @@ DaForward::DaForward(const DaForwardInputs &in) : visible(visible_of(in, n, v, b
         const Expr f = min(p, in.num_points - 1) * in.num_cameras + n, map = n * in.num_scales + s;
         const BilinearTap tap(cast(type, in.sample_locations(0, f, v, b)), cast(type, in.sample_locations(1, f, v, b)),
                               in.map_table(map, kWidth), in.map_table(map, kHeight));
-        const SharedCorners shared = shared_corners(tap, in.map_table(map, kFirstKey), in.careful, in.num_keys - 1);
+        const SharedCorners shared = shared_corners(tap, in.map_table(map, kFirstKey), in.check_cells, in.num_keys - 1);
         std::vector<Expr> fields(kFields);
         for (int c = 0; c < 4; c++) {
             fields[kPosition + c] = reinterpret(type, cast(bits, shared.key[c] * in.key_step));

@@ -18,7 +18,7 @@ struct DaForwardInputs {
     Halide::Func weights;           ///< (g, s, p * N + n, v, b)
     Halide::Expr num_keys, num_points, num_cameras, num_scales, num_parts;
     Halide::Expr key_step, max_position;  ///< see MsdaForwardInputs
-    Halide::Expr careful;                 ///< some map is empty or reaches outside: the last key is spare, its cell zero
+    Halide::Expr check_cells;             ///< some map is empty or reaches outside: the last key is spare, its cell zero
 };
 
 struct DaForward {

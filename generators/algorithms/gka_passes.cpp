@@ -30,10 +30,10 @@ Expr GkaSamples::key(const Var &s, const Var &m, const Var &q, const Var &b) con
         cell[xy] = max(min(along, (xy == 0 ? width : height) - 1), 0);
     }
     const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(cell[1]) * width + cell[0];
-    const Expr is_cell = !careful || (width > 0 && wide >= 0 && wide < num_keys);
-    const Expr in_careful = cast<int32_t>(select(is_cell, wide, cast<int64_t>(0)));
+    const Expr is_cell = !check_cells || (width > 0 && wide >= 0 && wide < num_keys);
+    const Expr checked_key = cast<int32_t>(select(is_cell, wide, cast<int64_t>(0)));
     return select(is_somewhere[0] && is_somewhere[1] && is_cell,
-                  select(careful, in_careful, first_key + cell[1] * width + cell[0]), -1);
+                  select(check_cells, checked_key, first_key + cell[1] * width + cell[0]), -1);
 }
 
 Expr GkaSamples::add(const Expr &sum, const Expr &product) const {

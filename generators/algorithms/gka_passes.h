@@ -25,8 +25,8 @@ struct GkaSamples {
     Halide::Func level_table;         ///< (s, LevelRow)
     Halide::Func sampling_locations;  ///< (xy, s, m, q, b), as bits
     Halide::Expr num_samples, num_keys, location_kind;
-    Halide::Expr careful;  ///< some map is empty or reaches outside [0, num_keys), whatever its size and first key
-    bool fused = false;    ///< the target multiplies and adds in one instruction
+    Halide::Expr check_cells;  ///< some map is empty or reaches outside [0, num_keys), whatever its size and first key
+    bool fused = false;        ///< the target multiplies and adds in one instruction
 
     /// In [0, num_keys), or -1 where the sample does not count: its location is nowhere, or its cell none of the tensor's.
     Halide::Expr key(const Halide::Var &s, const Halide::Var &m, const Halide::Var &q, const Halide::Var &b) const;

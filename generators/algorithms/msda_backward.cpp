@@ -12,7 +12,7 @@ MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
     const BilinearTap tap(in.sampling_locations(0, f, x, y), in.sampling_locations(1, f, x, y), in.level_table(f, kWidth),
                           in.level_table(f, kHeight));
     const Expr weight = in.attention_weights(f, x, y);
-    const TouchedCells cells = touched_cells(tap, in.level_table(f, kFirstKey), in.num_keys, in.careful, weight);
+    const TouchedCells cells = touched_cells(tap, in.level_table(f, kFirstKey), in.num_keys, in.check_cells, weight);
     // Four positions of a sample: to decode two pairs, as the sums over taps do, takes longer here than to read two numbers more
     // (whole backward on detr_encoder and decoders 0.90x to 0.98x; with four in taps, the forward 1.05x to 1.2x; 2-core EPYC,
     // AVX-512).
@@ -53,7 +53,7 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
     const Type type = in.grad_output.type();
     {
         const BilinearTap tap(in.sampling_locations(0, f), in.sampling_locations(1, f), in.width, in.height);
-        const TouchedCells cells = touched_cells(tap, in.first_cell, in.num_cells, in.careful, in.attention_weights(f));
+        const TouchedCells cells = touched_cells(tap, in.first_cell, in.num_cells, in.check_cells, in.attention_weights(f));
         taps(f, field) = mux(field, tap_fields(cells, 1));
     }
 

@@ -23,7 +23,7 @@ struct MsdaBackwardSamplesInputs {
     Halide::Func grad_output;         ///< (d, m, x, y)
     Halide::Expr num_channels, num_keys, num_heads, num_samples;
     Halide::Expr key_step, max_position;
-    Halide::Expr careful;  ///< some level reaches outside `value`: every cell has to be checked
+    Halide::Expr check_cells;  ///< some level reaches outside `value`: every cell has to be checked
 };
 
 struct MsdaBackwardSamples {
@@ -47,7 +47,7 @@ struct MsdaBackwardValueInputs {
     Halide::Expr width, height;       ///< of the level
     Halide::Expr first_cell;          ///< of the level, in the slab
     Halide::Expr num_cells, num_samples, num_queries;
-    Halide::Expr careful;  ///< the level reaches outside the slab: every cell has to be checked
+    Halide::Expr check_cells;  ///< the level reaches outside the slab: every cell has to be checked
 };
 
 struct MsdaBackwardValue {

@@ -11,7 +11,7 @@ MsdaForward::MsdaForward(const MsdaForwardInputs &in) {
         const BilinearTap tap(in.sampling_locations(0, f, q, b), in.sampling_locations(1, f, q, b), in.level_table(f, kWidth),
                               in.level_table(f, kHeight));
         const TouchedCells cells =
-            touched_cells(tap, in.level_table(f, kFirstKey), in.num_keys, in.careful, in.attention_weights(f, q, b));
+            touched_cells(tap, in.level_table(f, kFirstKey), in.num_keys, in.check_cells, in.attention_weights(f, q, b));
         taps(f, field, q, b) = mux(field, tap_fields(cells, in.key_step));
         head_taps(s, field, m, q, b) = taps(m * in.num_samples + s, field, q, b);
     }

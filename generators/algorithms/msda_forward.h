@@ -24,8 +24,8 @@ struct MsdaForwardInputs {
     /// Steps of value's third axis from key to key. With that axis of stride 1 and the keys' stride as the step, a key becomes
     /// an address by a multiplication per tap instead of one per load.
     Halide::Expr key_step, max_position;
-    bool fused = false;    ///< the target multiplies and adds in one instruction
-    Halide::Expr careful;  ///< some level reaches outside `value`: every cell has to be checked
+    bool fused = false;        ///< the target multiplies and adds in one instruction
+    Halide::Expr check_cells;  ///< some level reaches outside `value`: every cell has to be checked
 };
 
 struct MsdaForward {

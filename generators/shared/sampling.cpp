@@ -40,7 +40,7 @@ Expr BilinearTap::row_weight(int j) const {
     return select(has_row(j), j == 0 ? 1 - ay : ay, make_zero(ay.type()));
 }
 
-SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, const Expr &careful, const Expr &spare_key) {
+SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, const Expr &check_cells, const Expr &spare_key) {
     const Type type = tap.ax.type();
     const Expr half = make_const(type, 0.5), one = make_const(type, 1);
     struct Axis {
@@ -61,7 +61,7 @@ SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, cons
         const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(y.cell[j]) * tap.width + x.cell[i];
         const Expr is_cell = wide >= 0 && wide < spare_key && tap.width > 0;
         corners.key[c] =
-            select(careful, select(is_cell, cast<int32_t>(wide), spare_key), first_key + y.cell[j] * tap.width + x.cell[i]);
+            select(check_cells, select(is_cell, cast<int32_t>(wide), spare_key), first_key + y.cell[j] * tap.width + x.cell[i]);
         corners.weight[c] = x.weight[i] * y.weight[j];
         corners.across[c] = x.slope[i] * y.weight[j];
         corners.down[c] = x.weight[i] * y.slope[j];
@@ -76,7 +76,7 @@ constexpr int kNoCells = -1;
 
 }  // namespace
 
-TouchedCells touched_cells(const BilinearTap &tap, const Expr &first_key, const Expr &num_keys, const Expr &careful,
+TouchedCells touched_cells(const BilinearTap &tap, const Expr &first_key, const Expr &num_keys, const Expr &check_cells,
                            const Expr &scale) {
     const Type type = tap.ax.type();
     const Expr zero = make_zero(type), half = make_const(type, 0.5), one = make_const(type, 1);
@@ -111,18 +111,18 @@ TouchedCells touched_cells(const BilinearTap &tap, const Expr &first_key, const 
     };
 
     TouchedCells cells;
-    cells.any = select(careful, has[0] || has[1], tap.inside);
+    cells.any = select(check_cells, has[0] || has[1], tap.inside);
     for (int j = 0; j < 2; j++) {
         const auto of_row = [&](int j) { return select(is_cell[2 * j], wide[2 * j], wide[2 * j + 1]); };
         const auto full = [&](int j) { return is_cell[2 * j] && is_cell[2 * j + 1]; };
         const Expr stand_in = select(has[j], of_row(j), select(has[1 - j], of_row(1 - j), 0));
-        cells.key[j] = select(careful, cast<int32_t>(stand_in), j == 0 ? key : key + select(y.both, tap.width, 0));
-        cells.apart[j] = select(careful, select(has[j], full(j), full(1 - j)), x.both);
+        cells.key[j] = select(check_cells, cast<int32_t>(stand_in), j == 0 ? key : key + select(y.both, tap.width, 0));
+        cells.apart[j] = select(check_cells, select(has[j], full(j), full(1 - j)), x.both);
     }
     for (int c = 0; c < 4; c++) {
         const int j = c / 2, i = c % 2;
-        cells.is_cell[c] = select(careful, is_cell[c], tap.inside && tap.has_row(j) && tap.has_column(i));
-        cells.weight[c] = select(careful, shared(c), x.weight[i] * y.weight[j]);
+        cells.is_cell[c] = select(check_cells, is_cell[c], tap.inside && tap.has_row(j) && tap.has_column(i));
+        cells.weight[c] = select(check_cells, shared(c), x.weight[i] * y.weight[j]);
     }
     return cells;
 }

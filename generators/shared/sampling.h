@@ -44,9 +44,9 @@ struct TouchedCells {
     Halide::Expr weight[4];   ///< of the bilinear sample, times `scale`
 };
 
-/// With `careful` the map may reach outside the tensor, whatever its size and first key.
+/// With `check_cells` the map may reach outside the tensor, whatever its size and first key.
 TouchedCells touched_cells(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &num_keys,
-                           const Halide::Expr &careful, const Halide::Expr &scale);
+                           const Halide::Expr &check_cells, const Halide::Expr &scale);
 
 /// The two cells of a row, as bits of `type`: where the first lies, and whether the second lies a step further on.
 Halide::Expr encode_pair(Halide::Type type, const Halide::Expr &position, const Halide::Expr &apart);
@@ -67,9 +67,9 @@ struct SharedCorners {
     Halide::Expr across[4], down[4];  ///< of its derivatives by x and y, in cells
 };
 
-/// With `careful` the map may be empty or reach outside the tensor, whatever its size and first key: corners that are no cells
+/// With `check_cells` the map may be empty or reach outside the tensor, whatever its size and first key: corners that are no cells
 /// get the key `spare_key`.
-SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &careful,
+SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &check_cells,
                              const Halide::Expr &spare_key);
 
 /// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per

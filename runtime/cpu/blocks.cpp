@@ -26,7 +26,7 @@ Blocks::Blocks(CallMemory &memory, int64_t samples, int64_t num_queries, int64_t
 /// The levels' rectangles if they tile [0, num_keys), else one row.
 void Blocks::make_regions(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys) {
     regions_.clear();
-    if (num_queries == num_keys && !levels.careful) {
+    if (num_queries == num_keys && !levels.check_cells) {
         int64_t last_first = -1;
         for (int64_t s = 0; s < samples; s++) {
             const int64_t width = levels.width(s), first = levels.first_key(s);

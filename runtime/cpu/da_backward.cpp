@@ -139,13 +139,13 @@ private:
         Buffer grad_locations(part(in.grad_locations)), grad_weights(part(in.grad_weights));
         maps.flatten_keys(2);
         int32_t num_keys = in.maps.num_keys, key_step = in.maps.key_step;
-        bool careful = in.table.careful;
+        bool check_cells = in.table.check_cells;
         void *args[] = {maps.get(), table.get(), locations.get(), weights.get(),        rows.get(),
-                        &num_keys,  &key_step,   &careful,        grad_locations.get(), grad_weights.get()};
+                        &num_keys,  &key_step,   &check_cells,    grad_locations.get(), grad_weights.get()};
         run_kernel(samples_kernel_, args, {});
     }
 
-    int64_t spare_cells() const { return a_.careful ? 1 : 0; }
+    int64_t spare_cells() const { return a_.check_cells ? 1 : 0; }
 
     void scatter_all(const Batches &in, const Tensor &gradient) const {
         const bool direct = can_be_slab(gradient) && spare_cells() == 0,
@@ -182,8 +182,8 @@ private:
         relative.rows = rows;
         relative.pitch = 1;
         Buffer table(relative.tensor()), locations(at), weights(by), grad_output(gradients), sums(slab.swap_axes(0, 1));
-        bool careful = map.careful;
-        void *args[] = {table.get(), locations.get(), weights.get(), grad_output.get(), &careful, sums.get()};
+        bool check_cells = map.check_cells;
+        void *args[] = {table.get(), locations.get(), weights.get(), grad_output.get(), &check_cells, sums.get()};
         run_kernel(maps_kernel_, args, {});
     }
 
@@ -223,7 +223,7 @@ private:
                 a_.S,
                 anchors_,
                 points_,
-                a_.careful,
+                a_.check_cells,
                 grad_maps_.has_value()};
     }
 

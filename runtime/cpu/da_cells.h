@@ -14,7 +14,7 @@ public:
     /// Room for `count` batch items.
     DaCells(CallMemory &memory, const DaInputs &a, const Variant &variant, int64_t count);
 
-    /// A column for each map, cameras' scales one after the other; careful where there is a spare cell.
+    /// A column for each map, cameras' scales one after the other.
     LevelTable make_table(const DaInputs &a);
     Cells load(const Tensor &feature_maps) const { return cells_.load(feature_maps); }
 

@@ -106,9 +106,9 @@ private:
         int32_t num_keys = cells.num_keys, key_step = cells.key_step, num_cameras = static_cast<int32_t>(a_.N);
         int32_t num_parts = static_cast<int32_t>(parts_.count), anchors = static_cast<int32_t>(anchor_tile());
         int32_t parts = parts_.count > 1 ? 1 : anchors;
-        bool careful = table.careful;
+        bool check_cells = table.check_cells;
         void *args[] = {maps.get(),   map_table.get(), locations.get(), weights.get(), &num_keys, &key_step,
-                        &num_cameras, &num_parts,      &careful,        &anchors,      &parts,    output.get()};
+                        &num_cameras, &num_parts,      &check_cells,    &anchors,      &parts,    output.get()};
         run_kernel(kernel_, args, {});
     }
 

@@ -17,11 +17,11 @@ namespace deformkit {
 
 namespace {
 
-/// Careful also where a level has no cells.
+/// Cells are checked also where a level has none.
 LevelTable make_table(CallArray<int32_t> &memory, const MsdaInputs &a) {
     LevelTable levels = make_level_table(
         memory, a.L, [&](int64_t l) { return a.level(l); }, 1, a.P, a.K);
-    levels.careful = levels.careful || levels.has_empty;
+    levels.check_cells = levels.check_cells || levels.has_empty;
     return levels;
 }
 
@@ -94,9 +94,9 @@ void run_heads(const Variant &kernel, const MsdaInputs &a, const Samples &in, co
     Buffer table(in.levels.tensor()), locations(by_heads(in.locations, a)), value(cells.tensor), read(input), written(output);
     value.flatten_keys(2);
     int32_t num_keys = cells.num_keys, key_step = cells.key_step, kind = in.kind;
-    bool careful = in.levels.careful;
-    void *args[] = {table.get(), locations.get(), &kind,       &careful,   value.get(),
-                    &num_keys,   &key_step,       &query_tile, read.get(), written.get()};
+    bool check_cells = in.levels.check_cells;
+    void *args[] = {table.get(), locations.get(), &kind,       &check_cells, value.get(),
+                    &num_keys,   &key_step,       &query_tile, read.get(),   written.get()};
     run_kernel(kernel, args, {});
 }
 
@@ -254,9 +254,9 @@ private:
             groups_.make(all, a_.samples(), a_.P, a_.K);
             return std::all_of(groups_.begin(), groups_.end(), [](const MapGroup &group) { return group.size() == 1; });
         };
-        whole_groups_ = whole_ || levels.careful || !by_maps();
+        whole_groups_ = whole_ || levels.check_cells || !by_maps();
         if (whole_groups_) {
-            all.careful = true;
+            all.check_cells = true;
             by_maps();
             return levels;
         }
@@ -275,8 +275,8 @@ private:
         Buffer table(in.levels.part(first, samples).tensor()), locations(of_group(in.locations)), by(of_group(weights));
         Buffer grad_rows(of_heads(rows)), sums(gradient);
         int32_t kind = in.kind;
-        bool careful = in.levels.careful;
-        void *args[] = {table.get(), locations.get(), &kind, &careful, by.get(), grad_rows.get(), sums.get()};
+        bool check_cells = in.levels.check_cells;
+        void *args[] = {table.get(), locations.get(), &kind, &check_cells, by.get(), grad_rows.get(), sums.get()};
         run_kernel(value_kernel_, args, {});
     }
 

@@ -66,7 +66,7 @@ LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const st
         } else if (!at.fits(num_keys)) {
             log("level %lld: keys %lld to %lld do not all lie in value's %lld: those outside count as zero", number(l),
                 number(at.first_key), number(at.first_key + at.height * at.width), number(num_keys));
-            table.careful = true;
+            table.check_cells = true;
         }
         for (int64_t column = l * points; column < (l + 1) * points; column++) {
             table.width(column) = static_cast<int32_t>(at.width);

@@ -22,8 +22,8 @@ struct Level {
 struct LevelTable {
     int32_t *rows = nullptr;  ///< [kLevelRows][pitch]
     int64_t columns = 0, pitch = 0;
-    bool careful = false;    ///< some level has cells outside [0, num_keys): kernels must check every cell
-    bool has_empty = false;  ///< some level has no cells
+    bool check_cells = false;  ///< some level has cells outside [0, num_keys): kernels must check every cell
+    bool has_empty = false;    ///< some level has no cells
 
     int32_t &width(int64_t column) const { return rows[kWidth * pitch + column]; }
     int32_t &height(int64_t column) const { return rows[kHeight * pitch + column]; }

@@ -175,9 +175,9 @@ private:
         Buffer grad_locations(output(in.grad_locations)), grad_weights(output(in.grad_weights));
         value.flatten_keys(2);
         int32_t num_keys = in.value.num_keys, key_step = in.value.key_step, num_samples = static_cast<int32_t>(a_.samples());
-        bool careful = in.levels.careful;
+        bool check_cells = in.levels.check_cells;
         void *args[] = {value.get(), table.get(),  locations.get(), weights.get(),        rows.get(),        &num_keys,
-                        &key_step,   &num_samples, &careful,        grad_locations.get(), grad_weights.get()};
+                        &key_step,   &num_samples, &check_cells,    grad_locations.get(), grad_weights.get()};
         run_kernel(samples_kernel_, args, {});
     }
 
@@ -234,17 +234,11 @@ private:
         int32_t width = levels.width(column), height = levels.height(column);
         int32_t first_cell = static_cast<int32_t>(levels.first_key(column) - first_key),
                 num_samples = static_cast<int32_t>(a_.P);
-        bool careful = levels.careful;
+        bool check_cells = levels.check_cells;
         Buffer locations_buffer(locations.split_axis(0, 2)), weights_buffer(weights), rows_buffer(rows), slab_buffer(slab);
-        void *args[] = {locations_buffer.get(),
-                        weights_buffer.get(),
-                        rows_buffer.get(),
-                        &num_samples,
-                        &width,
-                        &height,
-                        &first_cell,
-                        &careful,
-                        slab_buffer.get()};
+        void *args[] = {
+            locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &num_samples, &width, &height, &first_cell,
+            &check_cells,           slab_buffer.get()};
         run_kernel(value_kernel_, args, {});
     }
 

@@ -121,9 +121,9 @@ private:
         }
         int32_t num_keys = value.num_keys, key_step = kernel_->gpu ? 1 : value.key_step;
         int32_t num_samples = static_cast<int32_t>(a_.samples()), queries = static_cast<int32_t>(task.queries);
-        bool careful = levels.careful;
+        bool check_cells = levels.check_cells;
         void *args[] = {value_buffer.get(), table.get(),  locations.get(), weights.get(), &num_keys,
-                        &key_step,          &num_samples, &careful,        &queries,      output.get()};
+                        &key_step,          &num_samples, &check_cells,    &queries,      output.get()};
         run_kernel(*kernel_, args, {value_buffer.get(), table.get(), locations.get(), weights.get(), output.get()});
     }
 

@@ -23,15 +23,15 @@ void MapGroups::make(const LevelTable &table, int64_t columns, int64_t step, int
         }
     }
     const auto first_key = [&](int64_t map) -> int64_t { return table.first_key(map * step); };
-    if (!table.careful) {
+    if (!table.check_cells) {
         std::sort(maps_.begin(), maps_.end(),
                   [&](int64_t i, int64_t j) { return first_key(i) != first_key(j) ? first_key(i) < first_key(j) : i < j; });
     }
     int64_t covered = 0;
     for (const int64_t &map : maps_) {
-        const int64_t first = table.careful ? 0 : first_key(map);
+        const int64_t first = table.check_cells ? 0 : first_key(map);
         const int64_t end =
-            table.careful ? num_keys : first + static_cast<int64_t>(table.width(map * step)) * table.height(map * step);
+            table.check_cells ? num_keys : first + static_cast<int64_t>(table.width(map * step)) * table.height(map * step);
         if (groups_.empty() || first >= covered) {
             gaps_.push_back({covered, first - covered});
             groups_.push_back({{first, end - first}, &map, &map + 1});

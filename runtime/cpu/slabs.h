@@ -29,7 +29,7 @@ struct MapGroup {
     int64_t size() const { return last_map - first_map; }
 };
 
-/// The groups of all maps that have cells, those with most to do first; one group of all keys where the table is careful.
+/// The groups of all maps that have cells, those with most to do first; one group of all keys where cells have to be checked.
 class MapGroups {
 public:
     MapGroups() = default;

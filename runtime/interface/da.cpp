@@ -64,7 +64,7 @@ DaInputs view_da_inputs(const DLTensor *feature_maps, const DLTensor *spatial_sh
     a.feature_maps = by_groups(a.feature_maps, a);
     for (int64_t map = 0; map < a.N * a.S; map++) {
         const Level level = a.level(map);
-        a.careful |= level.empty() || !level.fits(a.K);
+        a.check_cells |= level.empty() || !level.fits(a.K);
     }
     return a;
 }

@@ -16,7 +16,7 @@ struct DaInputs {
     Tensor sample_locations;   // [B, A, P, N, 2]
     Tensor weights;            // [B, A, P, N, S, G]
     int64_t B, K, G, D, A, P, N, S;
-    bool careful = false;  ///< some map has no cells, or some outside feature_maps
+    bool check_cells = false;  ///< some map has no cells, or some outside feature_maps
 
     bool is_empty() const { return K == 0 || P == 0 || N == 0 || S == 0; }
     /// Of map n * S + s.

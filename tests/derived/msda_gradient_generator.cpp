@@ -102,7 +102,7 @@ public:
         in.max_position = value.dim(2).extent() - 1;
         in.num_samples = in.group = num_samples;
         in.fused = true;
-        in.careful = Internal::const_true();
+        in.check_cells = Internal::const_true();
         const MsdaForward forward(in);
 
         Region bounds;

@@ -58,11 +58,11 @@ int main() {
     Buffer locations_buffer(locations, {{2, 1}, {2, 2}, {1, 4}, {1, 4}});                // xy, sample, query, batch
     Buffer weights_buffer(weights, {{2, 1}, {1, 2}, {1, 2}});                            // sample, query, batch
     Buffer output_buffer(output, {{4, 1}, {1, 4}, {1, 4}, {1, 4}});                      // channel, head, query, batch
-    const bool careful = false;                                                          // no level reaches beyond the keys
+    const bool check_cells = false;                                                      // no level reaches beyond the keys
     const int32_t query_tile = 1;                                                        // queries per task
     const int status =
         msda_forward_f32_sse41(value_buffer.get(), table_buffer.get(), locations_buffer.get(), weights_buffer.get(), num_keys,
-                               key_step, num_samples, careful, query_tile, output_buffer.get());
+                               key_step, num_samples, check_cells, query_tile, output_buffer.get());
     if (status != 0) {
         std::fprintf(stderr, "the kernel returned %d\n", status);
         return 1;
