@@ -61,6 +61,10 @@ struct ScatterCost {
 int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads, const ScatterCost &cost);
 
 /// Memory in which one task adds up gradient [cells, heads, D].
+///
+/// Cleared and stored by host code, not by the kernel that scatters: several maps may add to one slab, and Halide cannot write
+/// past the caches. Without that, MSDA backward takes 1.05x the time on mask2former_1024, 1.02x on bevformer_tsa and 1.00x on
+/// detr_encoder (2-core EPYC, AVX-512, float32).
 class Slab {
 public:
     /// The gradient itself, which its owner has cleared, or else zeros, of `spare_cells` more than that has.
