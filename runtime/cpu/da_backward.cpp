@@ -8,6 +8,7 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
@@ -67,19 +68,11 @@ private:
         Tensor grad_locations, grad_weights;
     };
 
-    bool is_nothing() const { return (!of_samples() && !grad_maps_) || grad_output_.empty() || a_.is_empty(); }
+    bool is_nothing() const override { return (!of_samples() && !grad_maps_) || grad_output_.empty() || a_.is_empty(); }
+    void clear_outputs() const override { clear_gradients({&grad_maps_, &grad_locations_, &grad_weights_}); }
     bool of_samples() const { return grad_locations_ || grad_weights_; }
 
     void run_in_memory() override {
-        set_last_variant("");
-        if (is_nothing()) {
-            for (const std::optional<Tensor> *gradient : {&grad_maps_, &grad_locations_, &grad_weights_}) {
-                if (*gradient) {
-                    fill_zero(**gradient);
-                }
-            }
-            return;
-        }
         const LevelTable table = maps_.make_table(a_);
         if (grad_maps_) {
             groups_.make(table, table.columns, 1, a_.K);
@@ -209,9 +202,6 @@ private:
     }
 
     std::vector<int64_t> trial_key() const override {
-        if (is_nothing()) {
-            return {};
-        }
         return {reinterpret_cast<intptr_t>(&samples_kernel_),
                 reinterpret_cast<intptr_t>(&maps_kernel_),
                 a_.K,

@@ -66,7 +66,8 @@ public:
     }
 
 private:
-    bool is_nothing() const { return output_.empty() || a_.is_empty(); }
+    bool is_nothing() const override { return output_.empty() || a_.is_empty(); }
+    void clear_outputs() const override { fill_zero(output_); }
 
     /// Points that fill up the last part are zero: at location (0, 0), which takes no part.
     Staged stage_parts(const Tensor &tensor) {
@@ -85,11 +86,6 @@ private:
     }
 
     void run_in_memory() override {
-        set_last_variant("");
-        if (is_nothing()) {
-            fill_zero(output_);
-            return;
-        }
         const LevelTable table = maps_.make_table(a_);
         for (int64_t first = 0; first < a_.B; first += count_) {
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, std::min(count_, a_.B - first)); };
@@ -122,9 +118,6 @@ private:
     }
 
     std::vector<int64_t> trial_key() const override {
-        if (is_nothing()) {
-            return {};
-        }
         return {reinterpret_cast<intptr_t>(&kernel_), a_.G, a_.D, parts_.points, parts_.count, a_.N, a_.S, anchor_tile()};
     }
 

@@ -8,6 +8,7 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
@@ -132,14 +133,10 @@ public:
     }
 
 private:
-    bool is_nothing() const { return output_.empty() || a_.is_empty(); }
+    bool is_nothing() const override { return output_.empty() || a_.is_empty(); }
+    void clear_outputs() const override { fill_zero(output_); }
 
     void run_in_memory() override {
-        set_last_variant("");
-        if (is_nothing()) {
-            fill_zero(output_);
-            return;
-        }
         const LevelTable levels = make_table(levels_, a_);
         for (int64_t first = 0; first < a_.B; first += count_) {
             const int64_t count = std::min(count_, a_.B - first);
@@ -160,9 +157,6 @@ private:
     }
 
     std::vector<int64_t> trial_key() const override {
-        if (is_nothing()) {
-            return {};
-        }
         return {reinterpret_cast<intptr_t>(&kernel_), a_.M, a_.samples(), a_.D, query_tile(knobs_, threads_, a_, count_)};
     }
 
@@ -211,18 +205,10 @@ public:
     }
 
 private:
-    bool is_nothing() const { return (!grad_value_ && !grad_weights_) || grad_output_.empty() || a_.is_empty(); }
+    bool is_nothing() const override { return (!grad_value_ && !grad_weights_) || grad_output_.empty() || a_.is_empty(); }
+    void clear_outputs() const override { clear_gradients({&grad_value_, &grad_weights_}); }
 
     void run_in_memory() override {
-        set_last_variant("");
-        if (is_nothing()) {
-            for (const std::optional<Tensor> *gradient : {&grad_value_, &grad_weights_}) {
-                if (*gradient) {
-                    fill_zero(**gradient);
-                }
-            }
-            return;
-        }
         const LevelTable levels = make_table(levels_, a_), levels_of_groups = grad_value_ ? make_groups(levels) : LevelTable();
         for (int64_t first = 0; first < a_.B; first += count_) {
             const int64_t count = std::min(count_, a_.B - first);
@@ -336,9 +322,6 @@ private:
     }
 
     std::vector<int64_t> trial_key() const override {
-        if (is_nothing()) {
-            return {};
-        }
         return {reinterpret_cast<intptr_t>(&samples_kernel_),
                 reinterpret_cast<intptr_t>(&value_kernel_),
                 a_.K,

@@ -11,6 +11,7 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
@@ -87,19 +88,11 @@ private:
     static std::optional<Tensor> wanted(const std::optional<Tensor> &gradient) {
         return gradient && !gradient->empty() ? gradient : std::nullopt;
     }
-    bool is_nothing() const { return (!of_samples() && !grad_value_) || grad_output_.empty() || a_.is_empty(); }
+    bool is_nothing() const override { return (!of_samples() && !grad_value_) || grad_output_.empty() || a_.is_empty(); }
+    void clear_outputs() const override { clear_gradients({&grad_value_, &grad_locations_, &grad_weights_}); }
     bool of_samples() const { return grad_locations_ || grad_weights_; }
 
     void run_in_memory() override {
-        set_last_variant("");
-        if (is_nothing()) {
-            for (const std::optional<Tensor> *gradient : {&grad_value_, &grad_locations_, &grad_weights_}) {
-                if (*gradient) {
-                    fill_zero(**gradient);
-                }
-            }
-            return;
-        }
         const LevelTable levels = make_level_table(
             levels_, a_.L, [&](int64_t l) { return a_.level(l); }, a_.M, a_.P, a_.K);
         blocks_.make(levels, a_.samples(), a_.Q, a_.K);
@@ -270,9 +263,6 @@ private:
     }
 
     std::vector<int64_t> trial_key() const override {
-        if (is_nothing()) {
-            return {};
-        }
         return {reinterpret_cast<intptr_t>(&samples_kernel_),
                 reinterpret_cast<intptr_t>(&value_kernel_),
                 a_.K,

@@ -53,7 +53,8 @@ private:
         Tensor value, locations, weights, output;
     };
 
-    bool is_nothing() const { return output_.empty() || a_.is_empty(); }
+    bool is_nothing() const override { return output_.empty() || a_.is_empty(); }
+    void clear_outputs() const override { fill_zero(output_); }
     bool by_blocks() const { return kernel_ != &row_; }
 
     /// Queries of a task: enough tasks for the threads to share evenly, but large enough to reuse what is in the caches.
@@ -65,11 +66,6 @@ private:
     }
 
     void run_in_memory() override {
-        set_last_variant("");
-        if (is_nothing()) {
-            fill_zero(output_);
-            return;
-        }
         const LevelTable levels = make_level_table(
             levels_, a_.L, [&](int64_t l) { return a_.level(l); }, a_.M, a_.P, a_.K);
         if (by_blocks()) {
@@ -148,9 +144,6 @@ private:
     }
 
     std::vector<int64_t> trial_key() const override {
-        if (is_nothing()) {
-            return {};
-        }
         return {reinterpret_cast<intptr_t>(kernel_), a_.M, a_.samples(), a_.D,
                 by_blocks() ? knobs_.block_queries : query_tile()};
     }

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/dispatch/dispatch.h"
 #include "runtime/tensor/layout.h"
 
 namespace deformkit {
@@ -38,6 +39,11 @@ LevelTable TrialTensors::make_levels(int64_t columns) {
 }
 
 void Plan::run() {
+    set_last_variant("");
+    if (is_nothing()) {
+        clear_outputs();
+        return;
+    }
     memory_.open();
     struct Close {
         CallMemory &memory;
@@ -51,10 +57,10 @@ WorkspaceSize Plan::workspace() const {
     static std::map<std::vector<int64_t>, WorkspaceSize> known;
     constexpr size_t kMostKnown = 256;
 
-    const std::vector<int64_t> key = trial_key();
-    if (key.empty()) {
+    if (is_nothing()) {
         return {};
     }
+    const std::vector<int64_t> key = trial_key();
     std::lock_guard<std::mutex> lock(mutex);
     auto entry = known.find(key);
     if (entry == known.end()) {

@@ -41,11 +41,14 @@ public:
     WorkspaceSize workspace() const;
 
 protected:
+    /// No kernel is needed: outputs are empty or zeros.
+    virtual bool is_nothing() const = 0;
+    virtual void clear_outputs() const = 0;
     /// The memory is there.
     virtual void run_in_memory() = 0;
     /// Once each kind of task, at its largest.
     virtual void try_tasks(TrialTensors &tensors) const = 0;
-    /// All numbers that the memory of a task depends on; none: there is nothing to do.
+    /// All numbers that the memory of a task depends on.
     virtual std::vector<int64_t> trial_key() const = 0;
 
     CallMemory memory_;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "runtime/tensor/pack.h"
+
 namespace deformkit {
 
 std::optional<Tensor> view_gradient(const char *name, const DLTensor *tensor, const Tensor &of) {
@@ -14,6 +16,14 @@ std::optional<Tensor> view_gradient(const char *name, const DLTensor *tensor, co
         require_extent(gradient, i, of.shape[i], (std::string("that of ") + of.name).c_str());
     }
     return gradient;
+}
+
+void clear_gradients(std::initializer_list<const std::optional<Tensor> *> gradients) {
+    for (const std::optional<Tensor> *gradient : gradients) {
+        if (*gradient) {
+            fill_zero(**gradient);
+        }
+    }
 }
 
 void require_no_overlap(std::initializer_list<const std::optional<Tensor> *> gradients,
