@@ -22,10 +22,10 @@ std::string contents(const std::string &path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What tests/tuned sets for a variant; nothing where it has no file.
-std::map<std::string, int64_t> params_of(const deformkit::Variant &variant) {
+/// What tests/tuned sets for a variant or the library; nothing where it has no file.
+std::map<std::string, int64_t> params_of(const std::string &owner) {
     std::map<std::string, int64_t> params;
-    std::ifstream file(std::string(DEFORMKIT_TUNED_DIR "/") + variant.name + ".params");
+    std::ifstream file(DEFORMKIT_TUNED_DIR "/" + owner + ".params");
     for (std::string line; std::getline(file, line);) {
         if (const size_t equals = line.find('='); line[0] != '#' && equals != std::string::npos) {
             params[line.substr(0, equals)] = std::stoll(line.substr(equals + 1));
@@ -36,14 +36,13 @@ std::map<std::string, int64_t> params_of(const deformkit::Variant &variant) {
 
 TEST(Knobs, HostKnobsAreInTheTable) {
     int seen = 0;
-    for (const deformkit::Variant &variant : deformkit::all_variants()) {
-        const auto params = params_of(variant);
-        const HostKnobs &host = variant.host_knobs;
+    for (const HostKnobs &host : all_host_knobs()) {
+        const auto params = params_of(host.owner);
         for (size_t i = 0; i < host.count; i++) {
             const auto set = params.find(host.knobs[i].name);
-            ASSERT_NE(set, params.end()) << variant.name << ": " << host.knobs[i].name;
-            EXPECT_EQ(host.at(host.values, i), set->second) << variant.name << ": " << set->first;
-            EXPECT_NE(set->second, host.knobs[i].standard) << variant.name << ": " << set->first;
+            ASSERT_NE(set, params.end()) << host.owner << ": " << host.knobs[i].name;
+            EXPECT_EQ(host.at(host.values, i), set->second) << host.owner << ": " << set->first;
+            EXPECT_NE(set->second, host.knobs[i].standard) << host.owner << ": " << set->first;
             seen++;
         }
     }
@@ -53,7 +52,7 @@ TEST(Knobs, HostKnobsAreInTheTable) {
 TEST(Knobs, ScheduleKnobsChangeKernelsAndNothingElseDoes) {
     int changed = 0;
     for (const deformkit::Variant &variant : deformkit::all_variants()) {
-        const auto params = params_of(variant);
+        const auto params = params_of(variant.name);
         const bool tuned = params.size() > variant.host_knobs.count;
         const bool differs = contents(std::string(DEFORMKIT_KERNELS_DIR "/") + variant.name + ".o") !=
                              contents(std::string(DEFORMKIT_TUNED_KERNELS_DIR "/tuned_") + variant.name + ".o");
@@ -92,14 +91,14 @@ TEST(Knobs, PlansFollowHostKnobs) {
     const std::string row = msda_forward().name, head_major = companion(msda_forward(), "msda_forward_head_major")->name;
     call();
     EXPECT_EQ(deformkit_last_variant(), head_major) << "four reads are often, says tests/tuned";
-    const int64_t tuned = params_of(msda_forward()).at("head_major_reads");
-    set_host_knob(msda_forward(), "head_major_reads", tuned + 1);
+    const int64_t tuned = params_of(msda_forward().name).at("head_major_reads");
+    set_host_knob(msda_forward().host_knobs, "head_major_reads", tuned + 1);
     call();
     EXPECT_EQ(deformkit_last_variant(), row);
-    set_host_knob(msda_forward(), "head_major_reads", tuned);
+    set_host_knob(msda_forward().host_knobs, "head_major_reads", tuned);
 
-    EXPECT_THROW(set_host_knob(msda_forward(), "head_major_reads", -1), Failure);
-    EXPECT_THROW(set_host_knob(msda_forward(), "head_major_read", 1), Failure);
+    EXPECT_THROW(set_host_knob(msda_forward().host_knobs, "head_major_reads", -1), Failure);
+    EXPECT_THROW(set_host_knob(msda_forward().host_knobs, "head_major_read", 1), Failure);
     EXPECT_THROW(host_knobs<MsdaBackwardValueHostKnobs>(msda_forward()), std::logic_error);
     EXPECT_EQ(host_knobs<MsdaForwardHostKnobs>(msda_forward()).head_major_reads, tuned);
 }

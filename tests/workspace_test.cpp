@@ -59,26 +59,26 @@ DaWorkload random_case(Dice &dice, const DaCase *) {
 class RandomKnobs {
 public:
     void draw(Dice &dice) {
-        for (const deformkit::Variant &variant : deformkit::all_variants()) {
-            for (size_t i = 0; i < variant.host_knobs.count; i++) {
-                const Knob &knob = variant.host_knobs.knobs[i];
+        for (const HostKnobs &knobs : all_host_knobs()) {
+            for (size_t i = 0; i < knobs.count; i++) {
+                const Knob &knob = knobs.knobs[i];
                 const int64_t most = dice.one_in(2) ? knob.highest : std::min(knob.highest, knob.lowest + 100);
-                set_host_knob(variant, knob.name, dice.one_in(3) ? knob.standard : dice.between(knob.lowest, most));
+                set_host_knob(knobs, knob.name, dice.one_in(3) ? knob.standard : dice.between(knob.lowest, most));
             }
         }
     }
     RandomKnobs() {
-        for (const deformkit::Variant &variant : deformkit::all_variants()) {
-            for (size_t i = 0; i < variant.host_knobs.count; i++) {
-                before_.push_back(variant.host_knobs.at(variant.host_knobs.values, i));
+        for (const HostKnobs &knobs : all_host_knobs()) {
+            for (size_t i = 0; i < knobs.count; i++) {
+                before_.push_back(knobs.at(knobs.values, i));
             }
         }
     }
     ~RandomKnobs() {
         auto value = before_.begin();
-        for (const deformkit::Variant &variant : deformkit::all_variants()) {
-            for (size_t i = 0; i < variant.host_knobs.count; i++) {
-                set_host_knob(variant, variant.host_knobs.knobs[i].name, *value++);
+        for (const HostKnobs &knobs : all_host_knobs()) {
+            for (size_t i = 0; i < knobs.count; i++) {
+                set_host_knob(knobs, knobs.knobs[i].name, *value++);
             }
         }
     }

@@ -141,21 +141,21 @@ void force_kernel(const char *name) {
     forced_kernel.store(found);
 }
 
-void set_host_knob(const Variant &variant, const char *name, int64_t value) {
-    const HostKnobs &host = variant.host_knobs;
-    for (size_t i = 0; i < host.count; i++) {
-        const Knob &knob = host.knobs[i];
+void set_host_knob(const HostKnobs &knobs, const char *name, int64_t value) {
+    const std::string owner = knobs.owner;
+    for (size_t i = 0; i < knobs.count; i++) {
+        const Knob &knob = knobs.knobs[i];
         if (std::strcmp(knob.name, name) == 0) {
             if (value < knob.lowest || value > knob.highest) {
-                throw Failure(DEFORMKIT_INVALID_VALUE, std::string(variant.name) + ": " + name + ": expected " +
-                                                           std::to_string(knob.lowest) + " to " + std::to_string(knob.highest) +
-                                                           ", got " + std::to_string(value));
+                throw Failure(DEFORMKIT_INVALID_VALUE, owner + ": " + name + ": expected " + std::to_string(knob.lowest) +
+                                                           " to " + std::to_string(knob.highest) + ", got " +
+                                                           std::to_string(value));
             }
-            host.at(host.values, i) = value;
+            knobs.at(knobs.values, i) = value;
             return;
         }
     }
-    throw Failure(DEFORMKIT_INVALID_VALUE, std::string(variant.name) + ": no host knob is called " + name);
+    throw Failure(DEFORMKIT_INVALID_VALUE, owner + ": no host knob is called " + name);
 }
 
 void set_last_variant(const char *name) {

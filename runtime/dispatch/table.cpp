@@ -4,14 +4,15 @@
 
 #include "deformkit_variants.h"
 #include "runtime/dispatch/variant.h"
+#include "runtime/system/library_knobs.h"
 
 namespace deformkit {
 
 namespace {
 
 template <typename Struct>
-HostKnobs erase(Struct &values) {
-    return {&values, kKnobsOf<Struct>.data(), Struct::kCount,
+HostKnobs erase(const char *owner, Struct &values) {
+    return {owner, &values, kKnobsOf<Struct>.data(), Struct::kCount,
             [](void *values, size_t i) -> int64_t & { return static_cast<Struct *>(values)->*Struct::fields()[i]; }};
 }
 
@@ -43,6 +44,8 @@ const StorageType &type_named(std::string_view name) {
 #include "deformkit_variants.inc"
 #undef DEFORMKIT_VARIANT
 
+LibraryHostKnobs library_knob_values{DEFORMKIT_LIBRARY_KNOB_VALUES};
+
 }  // namespace
 
 const std::vector<Target> &all_targets() {
@@ -65,11 +68,26 @@ const std::vector<Variant> &all_variants() {
      &target_named(#target),                                          \
      target_named(#target).gpu,                                       \
      operator_##_##pass##_##type##_##target##_argv,                   \
-     erase(operator_##_##pass##_##type##_##target##_knobs)},
+     erase(#operator_ "_" #pass "_" #type "_" #target, operator_##_##pass##_##type##_##target##_knobs)},
 #include "deformkit_variants.inc"
 #undef DEFORMKIT_VARIANT
     };
     return variants;
+}
+
+const LibraryHostKnobs &library_knobs() {
+    return library_knob_values;
+}
+
+const std::vector<HostKnobs> &all_host_knobs() {
+    static const std::vector<HostKnobs> all = [] {
+        std::vector<HostKnobs> all{erase("library", library_knob_values)};
+        for (const Variant &variant : all_variants()) {
+            all.push_back(variant.host_knobs);
+        }
+        return all;
+    }();
+    return all;
 }
 
 }  // namespace deformkit

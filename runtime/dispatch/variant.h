@@ -23,8 +23,10 @@ struct Target {
     bool gpu;
 };
 
-/// The values of a variant's host knobs, a struct of schedules/<operator>_knobs.h whose type only its readers know.
+/// The values of the host knobs of a variant, or of the library: a struct of schedules/<operator>_knobs.h, or of
+/// schedules/library_knobs.h, whose type only its readers know.
 struct HostKnobs {
+    const char *owner;  ///< the variant, or "library"
     void *values;
     const Knob *knobs;  ///< of this pass alone: tells the struct
     size_t count;
@@ -59,7 +61,10 @@ const Struct &host_knobs(const Variant &variant) {
     return *static_cast<const Struct *>(variant.host_knobs.values);
 }
 
+/// Those of every variant, and library_knobs().
+const std::vector<HostKnobs> &all_host_knobs();
+
 /// Sets one while no call is running: for tests and tuning. Throws a Failure for what is no knob and no value of it.
-void set_host_knob(const Variant &variant, const char *name, int64_t value);
+void set_host_knob(const HostKnobs &knobs, const char *name, int64_t value);
 
 }  // namespace deformkit

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "runtime/dispatch/kernel.h"
+#include "runtime/system/library_knobs.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 
@@ -116,8 +117,6 @@ bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
     return rows_readable(value, variant) && value.shape[1] == keys && step >= 0 && (keys - 1) * step < INT32_MAX;
 }
 
-constexpr int64_t kConvertedBytesPerTask = int64_t{256} << 10;
-
 /// By a kernel that reads numbers of one type, and writes them in another.
 void convert(const Variant &kernel, const Tensor &from, Tensor to) {
     if (from.empty()) {
@@ -125,7 +124,8 @@ void convert(const Variant &kernel, const Tensor &from, Tensor to) {
     }
     to.shape = from.shape;
     const int64_t items = from.shape[0], keys = from.shape[1];
-    const int64_t tasks = std::clamp<int64_t>(to.elements() * to.element_bytes() / items / kConvertedBytesPerTask, 1, keys);
+    const int64_t bytes = to.elements() * to.element_bytes() / items;
+    const int64_t tasks = std::clamp<int64_t>(bytes / library_knobs().copy_task_bytes, 1, keys);
     parallel_for(static_cast<int>(items * tasks), [&](int task) {
         const int64_t b = task / tasks, first = keys * (task % tasks) / tasks, end = keys * (task % tasks + 1) / tasks;
         Buffer input(slice(item(from, 0, b), 0, first, end - first)), output(slice(item(to, 0, b), 0, first, end - first));

@@ -172,7 +172,7 @@ void fill_zero(const Tensor &tensor) {
     if (tensor.empty()) {
         return;
     }
-    const Tensor target = with_long_runs(tensor, kRunBytes);
+    const Tensor target = with_long_runs(tensor, library_knobs().clear_run_bytes);
     for_each_run(target, target, [&](int64_t offset, int64_t, int64_t count) { clear_runs(target, offset, count); });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/system/library_knobs.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/tensor.h"
 
@@ -32,9 +33,8 @@ void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Vi
 /// All runs, in parallel.
 template <typename Visit>
 void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
-    constexpr int64_t kBytesPerTask = int64_t{256} << 10;
     const int64_t run = from.shape[from.ndim - 1], rows = from.elements() / run;
-    const int64_t rows_per_task = std::max<int64_t>(1, kBytesPerTask / (run * from.element_bytes()));
+    const int64_t rows_per_task = std::max<int64_t>(1, library_knobs().copy_task_bytes / (run * from.element_bytes()));
     parallel_for(static_cast<int>((rows + rows_per_task - 1) / rows_per_task), [&](int task) {
         for_runs(from, to, task * rows_per_task, std::min(rows, (task + 1) * rows_per_task), visit);
     });
@@ -46,9 +46,6 @@ inline Tensor with_two_axes(Tensor tensor) {
     }
     return tensor;
 }
-
-// Runs of a few channels would take as long to call a function for as to go over; in one run, threads have nothing to share.
-constexpr int64_t kRunBytes = 1024;
 
 /// The same elements in runs of so many bytes at least, where strides allow it, on two axes at least.
 inline Tensor with_long_runs(Tensor tensor, int64_t bytes) {
