@@ -117,7 +117,8 @@ bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
     return rows_readable(value, variant) && value.shape[1] == keys && step >= 0 && (keys - 1) * step < INT32_MAX;
 }
 
-/// By a kernel that reads numbers of one type, and writes them in another.
+/// By a kernel that reads numbers of one type, and writes them in another. Divided here, not in the kernel, which also serves a
+/// slab within a task (slabs.cpp): there is nothing to divide there, and the order of cells is all that a schedule decides.
 void convert(const Variant &kernel, const Tensor &from, Tensor to) {
     if (from.empty()) {
         return;
