@@ -98,10 +98,13 @@ TEST(Dispatch, UnknownTargetIsRefusedAndChangesNothing) {
 }
 
 TEST(Dispatch, NumberOfThreads) {
-    EXPECT_EQ(deformkit_set_num_threads(-1), DEFORMKIT_INVALID_VALUE);
-    EXPECT_NE(std::string(deformkit_last_error()).find("-1"), std::string::npos) << deformkit_last_error();
+    for (const int none : {-1, 257}) {
+        EXPECT_EQ(deformkit_set_num_threads(none), DEFORMKIT_INVALID_VALUE);
+        const std::string expected = "num_threads: expected a number from 0 to 256, got " + std::to_string(none);
+        EXPECT_EQ(deformkit_last_error(), expected);
+    }
     EXPECT_EQ(try_msda_forward(), DEFORMKIT_OK) << deformkit_last_error();
-    for (int threads : {1, 3, 0}) {
+    for (int threads : {1, 3, 256, 0}) {
         EXPECT_EQ(deformkit_set_num_threads(threads), DEFORMKIT_OK) << deformkit_last_error();
         EXPECT_EQ(deformkit_get_num_threads(), threads);
         EXPECT_EQ(try_msda_forward(), DEFORMKIT_OK) << deformkit_last_error();

@@ -60,7 +60,7 @@ TEST(Environment, NumberOfThreads) {
         const ChildResult result = probe(std::string("DEFORMKIT_NUM_THREADS=") + threads);
         EXPECT_TRUE(has_status(result, DEFORMKIT_OK)) << result.output;
     }
-    for (const char *threads : {"-1", "many", "2x", "1e3", "99999999999999999999"}) {
+    for (const char *threads : {"-1", "many", "2x", "257", "1e3", "99999999999999999999"}) {
         const ChildResult result = probe(std::string("DEFORMKIT_NUM_THREADS=") + threads);
         EXPECT_TRUE(has_status(result, DEFORMKIT_INVALID_VALUE)) << result.output;
         EXPECT_TRUE(contains(result, "DEFORMKIT_NUM_THREADS") && contains(result, threads)) << result.output;

@@ -43,7 +43,7 @@ def accelerate(model: Any) -> Acceleration:
 
 def set_num_threads(count: int) -> None:
     """Threads that a call may use, for the whole process; 0: one per core. Calls with PyTorch's tensors use as many threads as
-    torch.get_num_threads() says instead. ValueError if count is negative or more than 4096."""
+    torch.get_num_threads() says instead. ValueError if count is negative or more than 256."""
     _native.set_num_threads(count)
 
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "runtime/dispatch/dispatch.h"
+#include "runtime/system/locks.h"
 #include "runtime/tensor/layout.h"
 
 namespace deformkit {
@@ -52,16 +54,32 @@ void Plan::run() {
     run_in_memory();
 }
 
+namespace {
+
+using KnownSizes = std::map<std::vector<int64_t>, WorkspaceSize>;
+
+KnownSizes *known_sizes = nullptr;  // guarded by Lock::kWorkspaceSizes
+
+/// The threads that may still call when the program ends find none, instead of one that has been destroyed.
+[[gnu::destructor]] void forget_sizes() {
+    std::lock_guard<std::mutex> lock(mutex_of(Lock::kWorkspaceSizes));
+    delete std::exchange(known_sizes, nullptr);
+}
+
+}  // namespace
+
 WorkspaceSize Plan::workspace() const {
-    static std::mutex mutex;
-    static std::map<std::vector<int64_t>, WorkspaceSize> known;
     constexpr size_t kMostKnown = 256;
 
     if (is_nothing()) {
         return {};
     }
     const std::vector<int64_t> key = trial_key();
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex_of(Lock::kWorkspaceSizes));
+    if (known_sizes == nullptr) {
+        known_sizes = new KnownSizes;
+    }
+    KnownSizes &known = *known_sizes;
     auto entry = known.find(key);
     if (entry == known.end()) {
         TrialTensors tensors;

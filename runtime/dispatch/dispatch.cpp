@@ -3,25 +3,24 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <string>
 
 #include "runtime/interface/error.h"
+#include "runtime/system/locks.h"
 #include "runtime/system/log.h"
-#include "runtime/system/parallel.h"
 #include "runtime/tensor/types.h"
 
 namespace deformkit {
 
 namespace {
 
-std::atomic<const Target *> forced_target{nullptr};
+constexpr Target kUnread{};  // DEFORMKIT_TARGET has not been looked at, nor a target been set instead
+std::atomic<const Target *> forced_target{&kUnread};
 std::atomic<const Variant *> forced_kernel{nullptr};
-std::atomic<bool> environment_read{false};
 thread_local const char *last_variant = "";
 
-void force_target(const char *name, const char *argument) {
+const Target *target_named(const char *name, const char *argument) {
     const Target *found = nullptr;
     std::string known;
     for (const Target &target : all_targets()) {
@@ -33,33 +32,37 @@ void force_target(const char *name, const char *argument) {
     if (name != nullptr && found == nullptr) {
         throw Failure(DEFORMKIT_INVALID_VALUE, std::string(argument) + ": expected one of " + known + ", got " + name);
     }
-    environment_read.store(true);
-    forced_target.store(found);
+    return found;
 }
 
-void read_environment() {
-    if (!environment_read.load()) {
+/// nullptr: free choice.
+const Target *forced() {
+    const Target *target = forced_target.load();
+    if (target == &kUnread) {
         const char *name = std::getenv("DEFORMKIT_TARGET");
-        force_target(name != nullptr && *name != '\0' ? name : nullptr, "DEFORMKIT_TARGET");
+        const Target *wanted = target_named(name != nullptr && *name != '\0' ? name : nullptr, "DEFORMKIT_TARGET");
+        // Unless another thread has set one meanwhile.
+        target = forced_target.compare_exchange_strong(target, wanted) ? wanted : target;
     }
+    return target;
 }
 
 /// Whether a device of this kind answers. Asked once: drivers take their time.
 bool device_answers(const Target &target) {
-    static std::mutex mutex;
-    static std::map<std::string, bool> answers;
-    std::lock_guard<std::mutex> lock(mutex);
-    const auto [entry, is_new] = answers.try_emplace(target.name, false);
-    if (is_new) {
+    enum class Answer : char { kUnknown, kNo, kYes };
+    static Answer answers[kMostTargets];
+    std::lock_guard<std::mutex> lock(mutex_of(Lock::kDevices));
+    Answer &answer = answers[&target - all_targets().begin()];
+    if (answer == Answer::kUnknown) {
         halide_dimension_t dimension(0, 1, 1);
         halide_buffer_t buffer{};
         buffer.type = halide_type_t(halide_type_float, 32);
         buffer.dimensions = 1;
         buffer.dim = &dimension;
-        entry->second = halide_device_malloc(nullptr, &buffer, target.device()) == 0;
+        answer = halide_device_malloc(nullptr, &buffer, target.device()) == 0 ? Answer::kYes : Answer::kNo;
         halide_device_free(nullptr, &buffer);
     }
-    return entry->second;
+    return answer == Answer::kYes;
 }
 
 /// Why a row is passed over, or nullptr.
@@ -82,16 +85,14 @@ const char *rejection(const Variant &variant, const Target *forced) {
 }  // namespace
 
 const Variant &choose_variant(const char *operation, DLDataType dtype) {
-    initialise_halide();
-    read_environment();
-    const Target *forced = forced_target.load();
+    const Target *target = forced();
     const StorageType *type = row_type(dtype);
     const auto serves = [&](const Variant &variant) {
         return variant.type == type && std::strcmp(variant.operation, operation) == 0;
     };
     for (const Variant &variant : all_variants()) {
         if (serves(variant)) {
-            const char *reason = rejection(variant, forced);
+            const char *reason = rejection(variant, target);
             if (reason == nullptr) {
                 return variant;
             }
@@ -101,11 +102,11 @@ const Variant &choose_variant(const char *operation, DLDataType dtype) {
     std::string reasons;
     for (const Variant &variant : all_variants()) {
         if (serves(variant)) {
-            reasons += std::string("; ") + variant.name + ": " + rejection(variant, forced);
+            reasons += std::string("; ") + variant.name + ": " + rejection(variant, target);
         }
     }
     throw Failure(DEFORMKIT_NO_VARIANT, std::string(operation) + ": no variant serves " + (type ? type->name : "this type") +
-                                            (forced ? std::string(" on target ") + forced->name : " on this machine") +
+                                            (target ? std::string(" on target ") + target->name : " on this machine") +
                                             reasons);
 }
 
@@ -137,7 +138,7 @@ void force_kernel(const char *name) {
     if (name != nullptr && found == nullptr) {
         throw Failure(DEFORMKIT_INVALID_VALUE, std::string("kernel: expected the name of a variant, got ") + name);
     }
-    force_target(found != nullptr ? found->target->name : nullptr, "kernel");
+    forced_target.store(found != nullptr ? found->target : nullptr);
     forced_kernel.store(found);
 }
 
@@ -169,5 +170,5 @@ const char *deformkit_last_variant(void) {
 }
 
 deformkit_status deformkit_set_target(const char *target) {
-    return deformkit::guarded([&] { deformkit::force_target(target, "target"); });
+    return deformkit::guarded([&] { deformkit::forced_target.store(deformkit::target_named(target, "target")); });
 }

@@ -35,11 +35,14 @@ deformkit_status status_of(int halide_error) {
     }
 }
 
-void require_success(const Variant &variant, int result) {
-    if (result != 0) {
+/// call() returns 0 or one of Halide's errors.
+template <typename Call>
+void require_success(const Variant &variant, Call &&call) {
+    const HalideErrors errors;
+    if (const int result = call(); result != 0) {
         const deformkit_status status =
             variant.gpu || status_of(result) != DEFORMKIT_DEVICE_FAILURE ? status_of(result) : DEFORMKIT_INTERNAL_ERROR;
-        throw Failure(status, std::string(variant.name) + ": " + last_halide_error());
+        throw Failure(status, std::string(variant.name) + ": " + errors.text());
     }
 }
 
@@ -48,7 +51,7 @@ void require_success(const Variant &variant, int result) {
 void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers) {
     log("%s: runs", variant.name);
     if (!variant.gpu) {
-        require_success(variant, variant.run(args));
+        require_success(variant, [&] { return variant.run(args); });
         return;
     }
     struct DeviceCopies {
@@ -64,8 +67,8 @@ void run_kernel(const Variant &variant, void **args, std::initializer_list<halid
     }
     halide_buffer_t *output = *(buffers.end() - 1);
     output->set_host_dirty(false);
-    require_success(variant, variant.run(args));
-    require_success(variant, halide_copy_to_host(nullptr, output));
+    require_success(variant, [&] { return variant.run(args); });
+    require_success(variant, [&] { return halide_copy_to_host(nullptr, output); });
 }
 
 }  // namespace deformkit

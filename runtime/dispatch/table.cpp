@@ -1,4 +1,5 @@
 // The dispatch table, and all that knows of its generated lists: a program with other kernels compiles it against others.
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 
@@ -10,14 +11,22 @@ namespace deformkit {
 
 namespace {
 
+#define DEFORMKIT_TARGET(name, supported, device, cpu_features) \
+    {#name, [] { return static_cast<bool>(supported); }, device, cpu_features, !std::is_null_pointer_v<decltype(device)>},
+constexpr Target kTargets[] = {
+#include "deformkit_targets.inc"
+};
+#undef DEFORMKIT_TARGET
+static_assert(std::size(kTargets) <= kMostTargets);
+
 template <typename Struct>
-HostKnobs erase(const char *owner, Struct &values) {
+constexpr HostKnobs erase(const char *owner, Struct &values) {
     return {owner, &values, kKnobsOf<Struct>.data(), Struct::kCount,
             [](void *values, size_t i) -> int64_t & { return static_cast<Struct *>(values)->*Struct::fields()[i]; }};
 }
 
-const Target &target_named(std::string_view name) {
-    for (const Target &target : all_targets()) {
+constexpr const Target &target_named(std::string_view name) {
+    for (const Target &target : kTargets) {
         if (target.name == name) {
             return target;
         }
@@ -25,7 +34,7 @@ const Target &target_named(std::string_view name) {
     throw std::logic_error("variants.cmake: a variant for an unknown target");
 }
 
-const StorageType &type_named(std::string_view name) {
+constexpr const StorageType &type_named(std::string_view name) {
     for (const StorageType &type : kStorageTypes) {
         if (type.name == name) {
             return type;
@@ -46,20 +55,6 @@ const StorageType &type_named(std::string_view name) {
 
 LibraryHostKnobs library_knob_values{DEFORMKIT_LIBRARY_KNOB_VALUES};
 
-}  // namespace
-
-const std::vector<Target> &all_targets() {
-    static const std::vector<Target> targets = {
-#define DEFORMKIT_TARGET(name, supported, device, cpu_features) \
-    {#name, [] { return static_cast<bool>(supported); }, device, cpu_features, !std::is_null_pointer_v<decltype(device)>},
-#include "deformkit_targets.inc"
-#undef DEFORMKIT_TARGET
-    };
-    return targets;
-}
-
-const std::vector<Variant> &all_variants() {
-    static const std::vector<Variant> variants = {
 #define DEFORMKIT_VARIANT(operator_, pass, type, target, serves, ...) \
     {#operator_ "_" #pass "_" #type "_" #target,                      \
      #operator_ "_" #pass,                                            \
@@ -69,24 +64,30 @@ const std::vector<Variant> &all_variants() {
      target_named(#target).gpu,                                       \
      operator_##_##pass##_##type##_##target##_argv,                   \
      erase(#operator_ "_" #pass "_" #type "_" #target, operator_##_##pass##_##type##_##target##_knobs)},
+constexpr Variant kVariants[] = {
 #include "deformkit_variants.inc"
+};
 #undef DEFORMKIT_VARIANT
-    };
-    return variants;
+
+}  // namespace
+
+Table<Target> all_targets() {
+    return Table(kTargets);
+}
+
+Table<Variant> all_variants() {
+    return Table(kVariants);
 }
 
 const LibraryHostKnobs &library_knobs() {
     return library_knob_values;
 }
 
-const std::vector<HostKnobs> &all_host_knobs() {
-    static const std::vector<HostKnobs> all = [] {
-        std::vector<HostKnobs> all{erase("library", library_knob_values)};
-        for (const Variant &variant : all_variants()) {
-            all.push_back(variant.host_knobs);
-        }
-        return all;
-    }();
+std::vector<HostKnobs> all_host_knobs() {
+    std::vector<HostKnobs> all{erase("library", library_knob_values)};
+    for (const Variant &variant : kVariants) {
+        all.push_back(variant.host_knobs);
+    }
     return all;
 }
 

@@ -15,6 +15,8 @@
 
 namespace deformkit {
 
+constexpr int kMostTargets = 16;
+
 struct Target {
     const char *name;
     bool (*supported)();                           ///< by this machine's CPU; whether a GPU answers is asked separately
@@ -45,9 +47,23 @@ struct Variant {
     HostKnobs host_knobs;
 };
 
+/// Rows of a table that the compiler has laid out: there is nothing to initialise when the first call comes.
+template <typename Row>
+class Table {
+public:
+    template <size_t N>
+    constexpr explicit Table(const Row (&rows)[N]) : begin_(rows), end_(rows + N) {}
+
+    constexpr const Row *begin() const { return begin_; }
+    constexpr const Row *end() const { return end_; }
+
+private:
+    const Row *begin_, *end_;
+};
+
 /// The rows, and the targets that they are for, best first.
-const std::vector<Variant> &all_variants();
-const std::vector<Target> &all_targets();
+Table<Variant> all_variants();
+Table<Target> all_targets();
 
 template <typename Struct>
 inline constexpr std::array<Knob, Struct::kCount> kKnobsOf = Struct::knobs();
@@ -62,7 +78,7 @@ const Struct &host_knobs(const Variant &variant) {
 }
 
 /// Those of every variant, and library_knobs().
-const std::vector<HostKnobs> &all_host_knobs();
+std::vector<HostKnobs> all_host_knobs();
 
 /// Sets one while no call is running: for tests and tuning. Throws a Failure for what is no knob and no value of it.
 void set_host_knob(const HostKnobs &knobs, const char *name, int64_t value);

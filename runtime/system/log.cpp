@@ -1,18 +1,21 @@
 #include "runtime/system/log.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/system/locks.h"
+
 namespace deformkit {
 
 bool verbose() {
-    static const bool on = [] {
+    static std::atomic<int> on{-1};
+    return known_or(on, [] {
         const char *value = std::getenv("DEFORMKIT_VERBOSE");
         return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
-    }();
-    return on;
+    });
 }
 
 void log(const char *format, ...) {

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/system/locks.h"
 #include "runtime/system/workspace.h"
 
 namespace deformkit {
@@ -71,20 +72,13 @@ struct FreeBlocks {
     }
 };
 
-struct SharedBlocks : FreeBlocks {
-    std::mutex mutex;
-};
-
-SharedBlocks &shared_blocks() {
-    static SharedBlocks *instance = new SharedBlocks;  // never destroyed: worker threads may outlive static destructors
-    return *instance;
-}
+FreeBlocks shared_blocks;  // guarded by Lock::kMemory; never destroyed: threads may outlive static destructors
+static_assert(std::is_trivially_destructible_v<FreeBlocks>);
 
 void give_back(Header *block) {
-    SharedBlocks &shared = shared_blocks();
     {
-        std::lock_guard<std::mutex> lock(shared.mutex);
-        if (shared.put(block, kMaxCached)) {
+        std::lock_guard<std::mutex> lock(mutex_of(Lock::kMemory));
+        if (shared_blocks.put(block, kMaxCached)) {
             return;
         }
     }
@@ -131,10 +125,9 @@ void *scratch_acquire(size_t bytes) noexcept {
     if (Header *block = own_blocks().blocks.take(size_class, bytes)) {
         return reinterpret_cast<unsigned char *>(block) + kAlignment;
     }
-    SharedBlocks &shared = shared_blocks();
     {
-        std::lock_guard<std::mutex> lock(shared.mutex);
-        if (Header *block = shared.take(size_class, bytes)) {
+        std::lock_guard<std::mutex> lock(mutex_of(Lock::kMemory));
+        if (Header *block = shared_blocks.take(size_class, bytes)) {
             return reinterpret_cast<unsigned char *>(block) + kAlignment;
         }
     }

@@ -1,36 +1,35 @@
 #include "runtime/system/parallel.h"
 
 #include <HalideRuntime.h>
-#include <pthread.h>
-#include <unistd.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "runtime/interface/error.h"
+#include "runtime/system/locks.h"
 #include "runtime/system/log.h"
 #include "runtime/system/memory.h"
+#include "runtime/system/threads.h"
 #include "runtime/system/workspace.h"
 
 namespace deformkit {
 
 namespace {
 
-std::atomic<int> requested_threads{0};  // 0: one per core
-std::atomic<bool> forked{false};
-std::mutex error_mutex;
-char halide_error_text[512] = "";
-thread_local char halide_error_copy[sizeof(halide_error_text)];
+std::atomic<int> requested_threads{-1};  // 0: one per core; -1: DEFORMKIT_NUM_THREADS has not been looked at
+thread_local HalideErrors *current_errors = nullptr;
 
 // Halide's own handler ends the process.
 void on_error(void *, const char *message) {
-    std::lock_guard<std::mutex> lock(error_mutex);
-    std::snprintf(halide_error_text, sizeof(halide_error_text), "%s", message);
+    if (current_errors != nullptr) {
+        current_errors->note(message);
+    }
 }
 
 void on_print(void *, const char *message) {
@@ -45,51 +44,61 @@ void on_free(void *, void *block) {
     scratch_release(block);
 }
 
-/// A parallel loop of a call that has a workspace: as many workers as that has memory for, each taking the next task until none
-/// is left.
-struct Workers {
-    Workspace &workspace;
-    halide_task_t task;
-    void *context;
-    uint8_t *closure;
-    std::atomic<int64_t> next;
-    int64_t end;
+/// A parallel loop of a kernel or of the copies around one. A call's workspace has memory for each of its threads.
+class Tasks final : public Loop {
+public:
+    Tasks(Workspace *workspace, int threads, void *context, halide_task_t task, int begin, int size, uint8_t *closure)
+        : Loop(begin, int64_t{begin} + size, threads),
+          workspace_(workspace),
+          context_(context),
+          task_(task),
+          closure_(closure) {}
 
-    static int run(void *, int worker, uint8_t *closure) {
-        Workers &workers = *reinterpret_cast<Workers *>(closure);
-        WorkspaceRegion region = workers.workspace.worker(worker);
-        const WorkspaceScope scope(&region);
-        int result = 0;
-        for (int64_t i = workers.next++; result == 0 && i < workers.end; i = workers.next++) {
-            result = workers.task(workers.context, static_cast<int>(i), workers.closure);
+    int result() const { return result_; }
+
+private:
+    void work(int seat) override {
+        HalideErrors *const outside = std::exchange(current_errors, errors_);
+        if (workspace_ != nullptr) {
+            WorkspaceRegion region = workspace_->worker(seat);
+            const WorkspaceScope scope(&region);
+            run_tasks(seat);
+            workspace_->note(region);
+        } else {
+            run_tasks(seat);
         }
-        workers.workspace.note(region);
-        return result;
+        current_errors = outside;
     }
+
+    void run_tasks(int seat) {
+        for (int64_t i; take(seat, i);) {
+            if (const int result = task_(context_, static_cast<int>(i), closure_)) {
+                result_ = result;
+                cancel();
+            }
+        }
+    }
+
+    Workspace *workspace_;
+    HalideErrors *errors_ = current_errors;
+    void *context_;
+    halide_task_t task_;
+    uint8_t *closure_;
+    std::atomic<int> result_{0};
 };
 
-int par_for_in_workspace(Workspace &workspace, void *context, halide_task_t task, int min, int size, uint8_t *closure) {
-    Workers workers{workspace, task, context, closure, {min}, int64_t{min} + size};
-    const int count = std::min(size, workspace.workers());
-    if (count <= 1 || forked.load(std::memory_order_relaxed)) {
-        return Workers::run(nullptr, 0, reinterpret_cast<uint8_t *>(&workers));
+// A single task, or a single thread, runs here and now: to share would cost more than a small call.
+int on_par_for(void *context, halide_task_t task, int begin, int size, uint8_t *closure) {
+    Workspace *const workspace = Workspace::current();
+    // Within a task, a thread's region is all there is.
+    const bool alone = size <= 1 || workspace_region() != nullptr || Loop::would_be_alone();
+    const int threads = num_threads();
+    if (workspace != nullptr ? size > 0 : !alone && threads > 1) {
+        Tasks tasks(workspace, threads, context, task, begin, size, closure);
+        tasks.run();
+        return tasks.result();
     }
-    // While it waits, this thread may be given tasks of other calls.
-    const WorkspaceScope scope(nullptr);
-    return halide_default_do_par_for(nullptr, Workers::run, 0, count, reinterpret_cast<uint8_t *>(&workers));
-}
-
-// A single task, or a single thread, runs here and now: the pool's bookkeeping would cost more than a small call. So does a
-// child after fork(), which has none of its parent's worker threads.
-int on_par_for(void *context, halide_task_t task, int min, int size, uint8_t *closure) {
-    if (Workspace *workspace = Workspace::current(); workspace != nullptr && size > 0) {
-        return par_for_in_workspace(*workspace, context, task, min, size, closure);
-    }
-    // Within a worker's task, this thread's region is all there is.
-    if (workspace_region() == nullptr && size > 1 && num_threads() > 1 && !forked.load(std::memory_order_relaxed)) {
-        return halide_default_do_par_for(context, task, min, size, closure);
-    }
-    for (int i = min; i < min + size; i++) {
+    for (int i = begin; i < begin + size; i++) {
         if (const int result = task(context, i, closure)) {
             return result;
         }
@@ -97,85 +106,94 @@ int on_par_for(void *context, halide_task_t task, int min, int size, uint8_t *cl
     return 0;
 }
 
-int cores() {
-    static const int count = [] {
-        cpu_set_t set;
-        if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-            return std::max(1, CPU_COUNT(&set));
-        }
-        return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    }();
-    return count;
+// While the library is loaded. All kernels share this runtime, and nobody else sees it.
+[[gnu::constructor(103)]] void set_up_halide() {
+    halide_set_error_handler(on_error);
+    halide_set_custom_print(on_print);
+    halide_set_custom_malloc(on_malloc);
+    halide_set_custom_free(on_free);
+    halide_set_custom_do_par_for(on_par_for);
 }
 
-void set_threads(int n) {
-    requested_threads.store(n, std::memory_order_relaxed);
-    halide_set_num_threads(n > 0 ? n : cores());
+int cores() {
+    static std::atomic<int> count{-1};
+    return known_or(count, [] {
+        cpu_set_t set;
+        const bool known = sched_getaffinity(0, sizeof(set), &set) == 0;
+        const int cpus = known ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+        return std::clamp(cpus, 1, kMostThreads);
+    });
+}
+
+[[noreturn]] void refuse(const char *name, const std::string &number) {
+    throw Failure(DEFORMKIT_INVALID_VALUE,
+                  std::string(name) + ": expected a number from 0 to " + std::to_string(kMostThreads) + ", got " + number);
+}
+
+int requested() {
+    int n = requested_threads.load(std::memory_order_relaxed);
+    if (n < 0) {
+        int from_environment = 0;
+        if (const char *text = std::getenv("DEFORMKIT_NUM_THREADS"); text != nullptr && *text != '\0') {
+            char *end = nullptr;
+            const long value = std::strtol(text, &end, 10);
+            if (*end != '\0' || value < 0 || value > kMostThreads) {
+                refuse("DEFORMKIT_NUM_THREADS", text);
+            }
+            from_environment = static_cast<int>(value);
+        }
+        // Unless another thread has set a number meanwhile.
+        n = requested_threads.compare_exchange_strong(n, from_environment) ? from_environment : n;
+    }
+    return n;
 }
 
 }  // namespace
 
-void initialise_halide() {
-    static const bool done = [] {
-        halide_set_error_handler(on_error);
-        halide_set_custom_print(on_print);
-        halide_set_custom_malloc(on_malloc);
-        halide_set_custom_free(on_free);
-        halide_set_custom_do_par_for(on_par_for);
-        pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
-        int n = 0;
-        if (const char *text = std::getenv("DEFORMKIT_NUM_THREADS"); text != nullptr && *text != '\0') {
-            char *end = nullptr;
-            const long value = std::strtol(text, &end, 10);
-            if (*end != '\0' || value < 0 || value > 4096) {
-                throw Failure(DEFORMKIT_INVALID_VALUE,
-                              std::string("DEFORMKIT_NUM_THREADS: expected a number from 0 to 4096, got ") + text);
-            }
-            n = static_cast<int>(value);
-        }
-        set_threads(n);
-        return true;
-    }();
-    static_cast<void>(done);
-}
-
 void start_threads() {
-    initialise_halide();
-    parallel_for(2, [](int) {});
+    start_workers(num_threads());
 }
 
 int num_threads() {
     if (const Workspace *workspace = Workspace::current()) {
         return std::max(1, workspace->workers());
     }
-    const int n = requested_threads.load(std::memory_order_relaxed);
+    const int n = requested();
     return n > 0 ? n : cores();
 }
 
-const char *last_halide_error() {
-    std::lock_guard<std::mutex> lock(error_mutex);
-    std::snprintf(halide_error_copy, sizeof(halide_error_copy), "%s", halide_error_text);
-    return halide_error_copy;
+HalideErrors::HalideErrors() : outside_(std::exchange(current_errors, this)) {
+    text_[0] = '\0';
+}
+
+HalideErrors::~HalideErrors() {
+    current_errors = outside_;
+}
+
+void HalideErrors::note(const char *message) noexcept {
+    if (!noted_.exchange(true)) {
+        std::snprintf(text_, sizeof(text_), "%s", message);
+    }
 }
 
 void detail::parallel_for(int count, int (*task)(void *context, int i, uint8_t *closure), uint8_t *closure) {
-    halide_do_par_for(nullptr, task, 0, count, closure);
+    on_par_for(nullptr, task, 0, count, closure);
 }
 
 }  // namespace deformkit
 
 deformkit_status deformkit_set_num_threads(int num_threads) {
     return deformkit::guarded([&] {
-        if (num_threads < 0 || num_threads > 4096) {
-            throw deformkit::Failure(DEFORMKIT_INVALID_VALUE,
-                                     "num_threads: expected a number from 0 to 4096, got " + std::to_string(num_threads));
+        if (num_threads < 0 || num_threads > deformkit::kMostThreads) {
+            deformkit::refuse("num_threads", std::to_string(num_threads));
         }
-        deformkit::initialise_halide();
-        deformkit::set_threads(num_threads);
+        deformkit::requested();
+        deformkit::requested_threads.store(num_threads, std::memory_order_relaxed);
     });
 }
 
 int deformkit_get_num_threads(void) {
-    const deformkit_status status = deformkit::guarded([] { deformkit::initialise_halide(); });
-    return status == DEFORMKIT_OK ? deformkit::requested_threads.load(std::memory_order_relaxed) : -1;
+    int n = 0;
+    const deformkit_status status = deformkit::guarded([&] { n = deformkit::requested(); });
+    return status == DEFORMKIT_OK ? n : -1;
 }

@@ -1,4 +1,4 @@
-// The thread pool: Halide's, shared by kernels and by the copies around them.
+// Parallel loops, of kernels and of the copies around them, and what else the Halide runtime asks its host for.
 #pragma once
 
 #include <algorithm>
@@ -30,11 +30,23 @@ void parallel_for_neighbours(int64_t count, int64_t ranges_per_thread, Task &&ta
     });
 }
 
-/// Installs the library's hooks in the Halide runtime (errors, memory, threads). Cheap after the first time.
-void initialise_halide();
+/// While one lives, it is told what the Halide runtime reports on this thread and on the workers of its loops.
+class HalideErrors {
+public:
+    HalideErrors();
+    ~HalideErrors();
+    HalideErrors(const HalideErrors &) = delete;
+    HalideErrors &operator=(const HalideErrors &) = delete;
 
-/// What the Halide runtime last reported as an error.
-const char *last_halide_error();
+    /// The first error.
+    const char *text() const { return text_; }
+    void note(const char *message) noexcept;
+
+private:
+    HalideErrors *outside_;
+    std::atomic<bool> noted_{false};
+    char text_[512];
+};
 
 namespace detail {
 void parallel_for(int count, int (*task)(void *context, int i, uint8_t *closure), uint8_t *closure);

@@ -177,7 +177,7 @@ DEFORMKIT_API deformkit_status deformkit_geometric_kernel_attention_backward(
 /** This thread's last failure, in words: never NULL, empty if nothing has failed yet. Valid until this thread's next failure. */
 DEFORMKIT_API const char *deformkit_last_error(void);
 
-/** Threads that a call may use, for the whole process; 0: one per core. */
+/** Threads that a call may use, for the whole process, 256 at most; 0: one per core. */
 DEFORMKIT_API deformkit_status deformkit_set_num_threads(int num_threads);
 
 /** What was set, here or by the environment; 0: one per core. Negative if the environment's number makes no sense. */
