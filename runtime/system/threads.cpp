@@ -2,7 +2,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -54,7 +53,6 @@ bool spin_until(Done &&done) {
             }
             pause();
         }
-        sched_yield();  // whoever else wants this core
     } while (Clock::now() < end);
     return false;
 }
