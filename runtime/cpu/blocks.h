@@ -49,6 +49,19 @@ private:
     CallArray<Block> blocks_, regions_;
 };
 
+/// Calls `visit` with the block, or with its rows where kernels could not address two of them at once, in tensors whose queries
+/// lie `stride` apart.
+template <typename Visit>
+void for_addressable_parts(const Block &block, int64_t stride, Visit &&visit) {
+    if (block.height <= 1 || product({block.pitch, stride}) <= kMostOfAxis) {
+        visit(block);
+        return;
+    }
+    for (int64_t y = 0; y < block.height; y++) {
+        visit(Block{block.first + y * block.pitch, block.width, 1, block.pitch, block.packed + y * block.width});
+    }
+}
+
 /// The block's part of a tensor: axis Q becomes axes Y and X.
 Tensor block_of(const Tensor &tensor, int axis, const Block &block);
 

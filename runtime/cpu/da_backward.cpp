@@ -110,7 +110,7 @@ private:
 
     void run_samples(const Batches &in) const {
         const int64_t point_tiles = divide_up(a_.P, points_), anchor_tiles = divide_up(a_.A, anchors_);
-        parallel_for(static_cast<int>(in.count * a_.N * anchor_tiles * point_tiles), [&](int task) {
+        parallel_for(in.count * a_.N * anchor_tiles * point_tiles, [&](int64_t task) {
             const int64_t p = task % point_tiles * points_, v = task / point_tiles % anchor_tiles * anchors_;
             const int64_t n = task / (point_tiles * anchor_tiles) % a_.N, b = task / (point_tiles * anchor_tiles * a_.N);
             run_tile(in, b, n, {v, std::min(anchors_, a_.A - v)}, {p, std::min(points_, a_.P - p)});
@@ -147,7 +147,7 @@ private:
         const int64_t slabs = std::max<int64_t>(1, in.count * groups_.count());
         const int64_t wanted = std::clamp<int64_t>(divide_up(knobs_.tasks_per_thread * threads_, slabs), 1, a_.G);
         const int64_t block = divide_up(a_.G, wanted), blocks = divide_up(a_.G, block);
-        parallel_for(static_cast<int>(in.count * groups_.count() * blocks), [&](int task) {
+        parallel_for(in.count * groups_.count() * blocks, [&](int64_t task) {
             const int64_t g = task % blocks * block, b = task / blocks % in.count, num_groups = std::min(block, a_.G - g);
             const MapGroup &group = groups_[task / (blocks * in.count)];
             const Tensor cells = slice(item(gradient, 0, b), 0, group.keys.first, group.keys.count);

@@ -19,11 +19,16 @@ LevelTable DaCells::make_table(const DaInputs &a) {
 
 int64_t batches_at_once(const DaInputs &a, const Tensor &output, int64_t bytes) {
     bool in_place = dense(a.feature_maps, 3) && a.D % kChannelMultiple == 0 && !a.check_cells;
+    bool at_once = true;
     for (const Tensor *tensor : {&a.feature_maps, &a.sample_locations, &a.weights, &output}) {
         in_place &= fits_buffer(*tensor);
+        at_once &= items_addressable(*tensor);
+    }
+    if (!at_once) {
+        return 1;
     }
     const int64_t batch_bytes =
-        std::max<int64_t>(1, a.K * a.G * round_up(a.D, kChannelMultiple) * a.feature_maps.element_bytes());
+        std::max<int64_t>(1, product({a.K, a.G, round_up(a.D, kChannelMultiple), a.feature_maps.element_bytes()}));
     return in_place ? std::max<int64_t>(a.B, 1) : std::clamp<int64_t>(bytes / batch_bytes, 1, std::max<int64_t>(a.B, 1));
 }
 

@@ -71,12 +71,16 @@ private:
 
     /// Points that fill up the last part are zero: at location (0, 0), which takes no part.
     Staged stage_parts(const Tensor &tensor) {
+        // Points of all cameras are one axis for kernels, and so are the parts of all anchors.
+        if (product({parts_.points, a_.N}) > kMostOfAxis || product({a_.A, parts_.count}) > kMostOfAxis) {
+            fail_too_large(tensor, "less than 2^31 samples of an anchor");
+        }
         if (arrangeable(tensor, parts_)) {
             return {};
         }
         Tensor padded = tensor;
         padded.shape[2] = parts_.count * parts_.points;
-        return {memory_, dense_like(padded, nullptr)};
+        return stage_copy(memory_, dense_like(padded, nullptr));
     }
 
     int64_t anchor_tile() const {

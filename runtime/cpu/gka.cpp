@@ -182,7 +182,8 @@ public:
           value_kernel_(choose_variant("gka_backward_value", a_.value.dtype)),
           knobs_(host_knobs<GkaBackwardValueHostKnobs>(value_kernel_)),
           often_(a_.reads_per_cell_reach(knobs_.head_major_reads)),
-          whole_(a_.B * a_.M >= knobs_.many_heads && a_.K * round_up(a_.D, kChannelMultiple) * 4 <= knobs_.slab_bytes) {
+          whole_(product({a_.B, a_.M}) >= knobs_.many_heads &&
+                 product({a_.K, round_up(a_.D, kChannelMultiple), 4}) <= knobs_.slab_bytes) {
         if (is_nothing()) {
             return;
         }
@@ -278,11 +279,11 @@ private:
         const auto of_group = [&](const MapGroup &group) { return slice(gradient, 1, group.keys.first, group.keys.count); };
         const int64_t heads = in.count * a_.M;
         if (narrow || direct) {
-            parallel_for(static_cast<int>(groups_.count()),
-                         [&](int i) { add(in, weights, rows, groups_[i], of_group(groups_[i]), 0, in.count, 0, a_.M); });
+            parallel_for(groups_.count(),
+                         [&](int64_t i) { add(in, weights, rows, groups_[i], of_group(groups_[i]), 0, in.count, 0, a_.M); });
         } else {
             const bool stream = worth_streaming(gradient, knobs_.streaming_bytes);
-            parallel_for(static_cast<int>(groups_.count() * heads), [&](int task) {
+            parallel_for(groups_.count() * heads, [&](int64_t task) {
                 const MapGroup &group = groups_[task / heads];
                 const int64_t b = task % heads / a_.M, m = task % a_.M;
                 const Slab slab(slice(item(of_group(group), 0, b), 1, m, 1), false);

@@ -1,16 +1,13 @@
 #include "runtime/cpu/levels.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
 
 #include "runtime/system/log.h"
+#include "runtime/tensor/checked.h"
 
 namespace deformkit {
 
 namespace {
-
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 
 long long number(int64_t n) {
     return static_cast<long long>(n);
@@ -20,8 +17,23 @@ long long number(int64_t n) {
 
 bool Level::fits(int64_t num_keys) const {
     // Extents are at most 2^31 - 1 where they are multiplied.
-    return empty() || (std::max(height, width) <= kMost && first_key >= 0 && first_key <= num_keys &&
+    return empty() || (std::max(height, width) <= kMostOfAxis && first_key >= 0 && first_key <= num_keys &&
                        height * width <= num_keys - first_key);
+}
+
+KeyRange used_keys(int64_t levels, const std::function<Level(int64_t)> &level, int64_t num_keys) {
+    int64_t begin = num_keys, end = 0;
+    for (int64_t l = 0; l < levels; l++) {
+        const Level at = level(l);
+        if (!at.fits(num_keys)) {
+            return {0, num_keys};
+        }
+        if (!at.empty()) {
+            begin = std::min(begin, at.first_key);
+            end = std::max(end, at.first_key + at.height * at.width);
+        }
+    }
+    return begin < end ? KeyRange{begin, end - begin} : KeyRange{0, 1};
 }
 
 LevelTable LevelTable::part(int64_t first, int64_t count) const {
@@ -55,7 +67,8 @@ LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const st
     table.rows = memory.data();
     for (int64_t l = 0; l < levels; l++) {
         Level at = level(l);
-        const bool representable = std::max(at.height, at.width) <= kMost && std::abs(at.first_key) <= kMost;
+        const bool representable =
+            std::max(at.height, at.width) <= kMostOfAxis && at.first_key >= -kMostOfAxis && at.first_key <= kMostOfAxis;
         if (at.empty() || !representable) {
             if (at.height != 0 && at.width != 0) {
                 log("level %lld: size (%lld, %lld) from key %lld makes no sense: it is taken to be empty", number(l),

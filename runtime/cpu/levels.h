@@ -19,6 +19,13 @@ struct Level {
     bool empty() const { return height <= 0 || width <= 0; }
 };
 
+struct KeyRange {
+    int64_t first, count;
+};
+
+/// From the first level's first key to the last one's last, at least one; all keys where some level's are not all among them.
+KeyRange used_keys(int64_t levels, const std::function<Level(int64_t)> &level, int64_t num_keys);
+
 struct LevelTable {
     int32_t *rows = nullptr;  ///< [kLevelRows][pitch]
     int64_t columns = 0, pitch = 0;

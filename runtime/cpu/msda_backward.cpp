@@ -4,7 +4,9 @@
 // scattered, slab by slab.
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
+#include <string>
 
 #include "runtime/cpu/blocks.h"
 #include "runtime/cpu/plan.h"
@@ -65,6 +67,9 @@ public:
         }
         if (grad_value_) {
             value_target_ = stage(memory_, part(*grad_value_), value_kernel_);
+            if (product({a_.Q, a_.P}) > kMostOfAxis) {
+                fail_too_large(a_.sampling_locations, "less than 2^31 samples of a head and level");
+            }
             const auto dense = [&](const Tensor &tensor) { return join_samples(dense_like(part(tensor), nullptr)); };
             scatter_locations_ = stage_blocks(memory_, by_levels(dense(a_.sampling_locations), a_.P), a_.P * 2);
             scatter_weights_ = stage_blocks(memory_, by_levels(dense(a_.attention_weights), a_.P), a_.P);
@@ -113,6 +118,10 @@ private:
         in.grad_output = part(grad_output_);
         const bool pack_rows = !blocks_.in_order() || !rows_readable(in.grad_output, value_kernel_);
         in.rows = pack_rows ? rows_.of(in.grad_output) : in.grad_output.swap_axes(1, 2);
+        if (of_samples() && !fits_buffer(item(in.rows, 0, 0))) {
+            fail_too_large(grad_output_, "queries and channels, filled up to a multiple of " +
+                                             std::to_string(kChannelMultiple) + ", below 2^31 numbers");
+        }
         in.locations = join_samples(locations_.load(part(a_.sampling_locations)));
         in.weights = join_samples(weights_.load(part(a_.attention_weights)));
         if (of_samples()) {
@@ -128,8 +137,12 @@ private:
             in.scatter_locations = scatter_locations_.of(in.locations);
             in.scatter_weights = scatter_weights_.of(in.weights);
         }
+        int64_t stride = 0;
+        for (const Tensor *tensor : {&in.locations, &in.weights, &in.grad_locations, &in.grad_weights}) {
+            stride = std::max(stride, std::abs(tensor->strides[1]));
+        }
         // One loop for all that goes by blocks: in small decoders, to start a loop takes longer than a block.
-        parallel_for(static_cast<int>(count * blocks_.count()), [&](int task) {
+        parallel_for(count * blocks_.count(), [&](int64_t task) {
             const int64_t b = task / blocks_.count(), i = task % blocks_.count();
             if (pack_rows) {
                 pack_block(in.grad_output, b, blocks_[i], in.rows);
@@ -138,7 +151,7 @@ private:
                 prepare_scatter(in, b, i);
             }
             if (of_samples()) {
-                run_samples(in, b, blocks_[i]);
+                for_addressable_parts(blocks_[i], stride, [&](const Block &block) { run_samples(in, b, block); });
             }
         });
         if (grad_locations_) {
@@ -200,7 +213,7 @@ private:
         const ScatterCost cost = {knobs_.find_cells_cost, knobs_.add_vector_cost};
         const int64_t channels = channels_of_slab(a_.D, in.count * a_.M * groups_.count(), threads_, cost);
         const int64_t parts = divide_up(a_.D, channels), slabs = in.count * a_.M * parts;  // of a group
-        parallel_for(static_cast<int>(groups_.count() * slabs), [&](int task) {
+        parallel_for(groups_.count() * slabs, [&](int64_t task) {
             const int64_t i = task % slabs, first = i % parts * channels;
             const int64_t count = std::min(channels, a_.D - first), m = i / parts % a_.M, b = i / parts / a_.M;
             const MapGroup &group = groups_[task / slabs];

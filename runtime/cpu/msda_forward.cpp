@@ -1,6 +1,7 @@
 // Multi-scale deformable attention, forward: how a call is divided, and what its kernels are handed.
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "runtime/cpu/blocks.h"
 #include "runtime/cpu/plan.h"
@@ -90,13 +91,16 @@ private:
     /// A task for each block: its rows stand where batch items do, and all of them read the same value.
     void run_blocks(const LevelTable &levels, const Cells &value, const Task &all, int64_t count) const {
         const bool stream = worth_streaming(output_, knobs_.streaming_bytes);
+        const int64_t stride = std::max(std::abs(all.locations.strides[1]), std::abs(all.weights.strides[1]));
         parallel_for_neighbours(count * blocks_.count(), knobs_.ranges_per_thread, [&](int64_t task) {
             const int64_t b = task / blocks_.count();
-            const Block &block = blocks_[task % blocks_.count()];
-            const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
-            Tensor cells = slice(all.value, 0, b, block.height);
-            cells.strides[0] = 0;
-            run_block(levels, value, {block.width, cells, part(all.locations), part(all.weights), part(all.output)}, stream);
+            for_addressable_parts(blocks_[task % blocks_.count()], stride, [&](const Block &block) {
+                const auto part = [&](const Tensor &tensor) { return block_of(item(tensor, 0, b), 0, block); };
+                Tensor cells = slice(all.value, 0, b, block.height);
+                cells.strides[0] = 0;
+                run_block(levels, value, {block.width, cells, part(all.locations), part(all.weights), part(all.output)},
+                          stream);
+            });
         });
     }
 

@@ -64,8 +64,8 @@ int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads, const
     const int64_t vectors = divide_up(channels, kChannelMultiple);
     int64_t best = vectors, least = std::numeric_limits<int64_t>::max();
     for (int64_t part = vectors; part > 0; part--) {
-        const int64_t rounds = divide_up(slabs * divide_up(vectors, part), threads);
-        const int64_t time = rounds * (cost.find_cells + cost.add_vector * part);
+        const int64_t rounds = divide_up(product({slabs, divide_up(vectors, part)}), threads);
+        const int64_t time = product({rounds, cost.find_cells + cost.add_vector * part});
         if (time < least) {
             best = part;
             least = time;
@@ -84,8 +84,12 @@ Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradien
     tensor_.ndim = 3;
     tensor_.shape = {gradient.shape[1], std::max<int64_t>(gradient.shape[0] + spare_cells, kMinCells),
                      round_up(gradient.shape[2], kChannelMultiple)};
-    memory_ = Scratch(tensor_.elements() * tensor_.element_bytes());
+    memory_ = Scratch(product({tensor_.elements(), tensor_.element_bytes()}));
     tensor_ = dense_like(tensor_, memory_.data());
+    if (!fits_buffer(tensor_)) {
+        // Cell by cell, then: kernels do not address heads that far apart.
+        tensor_ = dense_like(tensor_.swap_axes(0, 1), memory_.data()).swap_axes(0, 1);
+    }
     clear_block(tensor_);
 }
 

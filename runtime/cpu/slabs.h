@@ -15,10 +15,6 @@ namespace deformkit {
 
 struct Variant;
 
-struct KeyRange {
-    int64_t first, count;
-};
-
 /// Maps whose keys overlap: their gradients are added up one after the other, in the same memory.
 struct MapGroup {
     KeyRange keys;

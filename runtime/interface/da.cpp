@@ -1,19 +1,40 @@
 #include "runtime/interface/da.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 
-#include "runtime/cpu/plan.h"
 #include "runtime/interface/error.h"
 #include "runtime/interface/gradients.h"
+#include "runtime/interface/used_keys.h"
 
 namespace deformkit {
 
 Level DaInputs::level(int64_t map) const {
     const int64_t n = map / S, s = map % S;
-    return {read_index(spatial_shape, n, s, 0), read_index(spatial_shape, n, s, 1), read_index(scale_start_index, n, s)};
+    Level level = {read_index(spatial_shape, n, s, 0), read_index(spatial_shape, n, s, 1), read_index(scale_start_index, n, s)};
+    // Where keys were dropped, all cells have a key: only of a map without cells may the first be any number.
+    level.first_key -= level.empty() ? 0 : first_key;
+    return level;
 }
 
 namespace {
+
+/// Those that lie in memory: however many are claimed, no more need be looked at.
+class DistinctMaps {
+public:
+    explicit DistinctMaps(const DaInputs &a) : a_(a), cameras_(distinct(0, a.N)), scales_(distinct(1, a.S)) {}
+    int64_t count() const { return cameras_ * scales_; }
+    Level level(int64_t i) const { return a_.level(i / scales_ * a_.S + i % scales_); }
+
+private:
+    int64_t distinct(int axis, int64_t extent) const {
+        return a_.spatial_shape.strides[axis] == 0 && a_.scale_start_index.strides[axis] == 0 ? 1 : extent;
+    }
+
+    const DaInputs &a_;
+    int64_t cameras_, scales_;
+};
 
 /// [.., .., C] as [.., .., G, D]; also where there are no channels.
 Tensor by_groups(const Tensor &tensor, const DaInputs &a) {
@@ -61,12 +82,20 @@ DaInputs view_da_inputs(const DLTensor *feature_maps, const DLTensor *spatial_sh
                                                  std::to_string(a.G));
     }
     a.D = a.G == 0 ? 0 : channels / a.G;
+    if (product({a.N, a.S}) > kMostOfAxis) {
+        fail(DEFORMKIT_WRONG_SHAPE, a.spatial_shape.name, "less than 2^31 maps", layout_text(a.spatial_shape));
+    }
     a.feature_maps = by_groups(a.feature_maps, a);
-    for (int64_t map = 0; map < a.N * a.S; map++) {
-        const Level level = a.level(map);
+    return a;
+}
+
+/// To be called when all else is checked.
+void check_maps(DaInputs &a) {
+    const DistinctMaps maps(a);
+    for (int64_t i = 0; i < maps.count() && !a.is_empty(); i++) {
+        const Level level = maps.level(i);
         a.check_cells |= level.empty() || !level.fits(a.K);
     }
-    return a;
 }
 
 /// The output or its gradient, [B, A, C], as [B, A, G, D].
@@ -75,11 +104,25 @@ Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &a)
     require_same_dtype(anchors, a.feature_maps);
     require_extent(anchors, 0, a.B, "B = feature_maps.shape[0]");
     require_extent(anchors, 1, a.A, "anchors = sample_locations.shape[1]");
-    require_extent(anchors, 2, a.G * a.D, "C = feature_maps.shape[2]");
+    require_extent(anchors, 2, product({a.G, a.D}), "C = feature_maps.shape[2]");
     return by_groups(anchors, a);
 }
 
 }  // namespace
+
+void drop_unused_keys(DaInputs &a) {
+    const int64_t step = std::max(std::abs(a.feature_maps.strides[1]), product({a.G, round_up(a.D, kChannelMultiple)}));
+    // With a spare cell.
+    if (a.is_empty() || keys_addressable(a.K + 1, step)) {
+        return;
+    }
+    const DistinctMaps maps(a);
+    const KeyRange used = used_keys(
+        a.N * a.S, [&](int64_t map) { return a.level(map); }, a.K);
+    a.feature_maps = slice(a.feature_maps, 1, used.first, used.count);
+    a.K = used.count;
+    a.first_key = used.first;
+}
 
 DaForwardCall check_da_forward(const DLTensor *feature_maps, const DLTensor *spatial_shape, const DLTensor *scale_start_index,
                                const DLTensor *sample_locations, const DLTensor *weights, const DLTensor *output) {
@@ -88,6 +131,7 @@ DaForwardCall check_da_forward(const DLTensor *feature_maps, const DLTensor *spa
     const DaInputs &a = call.inputs;
     call.output = view_anchors("output", output, a);
     require_no_overlap(call.output, {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights});
+    check_maps(call.inputs);
     return call;
 }
 
@@ -108,6 +152,7 @@ DaBackwardCall check_da_backward(const DLTensor *feature_maps, const DLTensor *s
     if (call.grad_feature_maps) {
         call.grad_feature_maps = by_groups(*call.grad_feature_maps, a);
     }
+    check_maps(call.inputs);
     return call;
 }
 
@@ -117,8 +162,9 @@ deformkit_status deformkit_deformable_aggregation_forward(const DLTensor *featur
                                                           const DLTensor *scale_start_index, const DLTensor *sample_locations,
                                                           const DLTensor *weights, DLTensor *output) {
     using namespace deformkit;
-    return guarded(
-        [&] { run(check_da_forward(feature_maps, spatial_shape, scale_start_index, sample_locations, weights, output)); });
+    return guarded([&] {
+        run_on_used_keys(check_da_forward(feature_maps, spatial_shape, scale_start_index, sample_locations, weights, output));
+    });
 }
 
 deformkit_status deformkit_deformable_aggregation_backward(const DLTensor *feature_maps, const DLTensor *spatial_shape,
@@ -128,7 +174,8 @@ deformkit_status deformkit_deformable_aggregation_backward(const DLTensor *featu
                                                            DLTensor *grad_weights) {
     using namespace deformkit;
     return guarded([&] {
-        run(check_da_backward(feature_maps, spatial_shape, scale_start_index, sample_locations, weights, grad_output,
-                              grad_feature_maps, grad_sample_locations, grad_weights));
+        run_on_used_keys(check_da_backward(feature_maps, spatial_shape, scale_start_index, sample_locations, weights,
+                                           grad_output, grad_feature_maps, grad_sample_locations, grad_weights),
+                         &DaBackwardCall::grad_feature_maps);
     });
 }

@@ -1,6 +1,6 @@
-#include "runtime/cpu/plan.h"
 #include "runtime/interface/error.h"
 #include "runtime/interface/gradients.h"
+#include "runtime/interface/used_keys.h"
 
 namespace deformkit {
 
@@ -42,10 +42,8 @@ deformkit_status deformkit_geometric_kernel_attention_forward(const DLTensor *va
                                                               const DLTensor *attention_weights, DLTensor *output) {
     using namespace deformkit;
     return guarded([&] {
-        GkaForwardCall call =
-            check_gka_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output);
-        drop_unused_keys(call.inputs);
-        run(call);
+        run_on_used_keys(
+            check_gka_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output));
     });
 }
 
@@ -56,9 +54,8 @@ deformkit_status deformkit_geometric_kernel_attention_backward(const DLTensor *v
                                                                DLTensor *grad_value, DLTensor *grad_attention_weights) {
     using namespace deformkit;
     return guarded([&] {
-        GkaBackwardCall call = check_gka_backward(value, spatial_shapes, level_start_index, sampling_locations,
-                                                  attention_weights, grad_output, grad_value, grad_attention_weights);
-        drop_unused_keys(call.inputs, &call.grad_value);
-        run(call);
+        run_on_used_keys(check_gka_backward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
+                                            grad_output, grad_value, grad_attention_weights),
+                         &GkaBackwardCall::grad_value);
     });
 }

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "runtime/cpu/plan.h"
 #include "runtime/interface/error.h"
 #include "runtime/interface/gradients.h"
-#include "runtime/tensor/layout.h"
+#include "runtime/interface/used_keys.h"
 
 namespace deformkit {
 
 Level MsdaInputs::level(int64_t l) const {
-    return {read_index(spatial_shapes, l, 0), read_index(spatial_shapes, l, 1), read_index(level_start_index, l) - first_key};
+    Level level = {read_index(spatial_shapes, l, 0), read_index(spatial_shapes, l, 1), read_index(level_start_index, l)};
+    // Where keys were dropped, all cells have a key: only of a level without cells may the first be any number.
+    level.first_key -= level.empty() ? 0 : first_key;
+    return level;
 }
 
 MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
@@ -59,7 +61,7 @@ Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) 
     require_extent(rows, 0, a.B, "B = value.shape[0]");
     require_extent(rows, 1, a.Q, "Q = sampling_locations.shape[1]");
     if (rows.ndim == 3) {
-        require_extent(rows, 2, a.M * a.D, "M * D of value");
+        require_extent(rows, 2, product({a.M, a.D}), "M * D of value");
         return rows.split_axis(2, a.D);
     }
     require_extent(rows, 2, a.M, "M = value.shape[2]");
@@ -96,40 +98,24 @@ MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spat
     return call;
 }
 
-void drop_unused_keys(MsdaInputs &a, std::optional<Tensor> *gradient) {
-    if (a.K < 2 || a.is_empty() || std::abs(a.value.strides[1]) < INT32_MAX / (a.K - 1)) {
+void drop_unused_keys(MsdaInputs &a) {
+    if (a.is_empty() || keys_addressable(a.K, std::max(std::abs(a.value.strides[1]), round_up(a.D, kChannelMultiple)))) {
         return;
     }
-    int64_t begin = a.K, end = 0;
-    for (int64_t l = 0; l < a.L; l++) {
-        const Level level = a.level(l);
-        if (!level.fits(a.K)) {
-            return;
-        }
-        if (!level.empty()) {
-            begin = std::min(begin, level.first_key);
-            end = std::max(end, level.first_key + level.height * level.width);
-        }
-    }
-    if (begin >= end) {
-        return;
-    }
-    if (gradient != nullptr && *gradient) {
-        Tensor &all = **gradient;
-        fill_zero(slice(all, 1, 0, begin));
-        fill_zero(slice(all, 1, end, a.K - end));
-        all = slice(all, 1, begin, end - begin);
-    }
-    a.value = slice(a.value, 1, begin, end - begin);
-    a.K = end - begin;
-    a.first_key = begin;
+    // However many are claimed, no more levels than those that lie in memory.
+    const int64_t levels = a.spatial_shapes.strides[0] == 0 && a.level_start_index.strides[0] == 0 ? 1 : a.L;
+    const KeyRange used = used_keys(
+        levels, [&](int64_t l) { return a.level(l); }, a.K);
+    a.value = slice(a.value, 1, used.first, used.count);
+    a.K = used.count;
+    a.first_key = used.first;
 }
 
 int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others, int64_t bytes) {
-    const auto fits = [](const Tensor &tensor) { return tensor.shape[0] <= 1 || std::abs(tensor.strides[0]) <= INT32_MAX; };
-    const bool all_fit = fits(a.value) && fits(a.sampling_locations) && fits(a.attention_weights) &&
-                         std::all_of(others.begin(), others.end(), [&](const Tensor *tensor) { return fits(*tensor); });
-    const int64_t batch_bytes = std::max<int64_t>(1, a.K * a.M * a.D * a.value.element_bytes());
+    const bool all_fit =
+        items_addressable(a.value) && items_addressable(a.sampling_locations) && items_addressable(a.attention_weights) &&
+        std::all_of(others.begin(), others.end(), [](const Tensor *other) { return items_addressable(*other); });
+    const int64_t batch_bytes = std::max<int64_t>(1, product({a.K, a.M, a.D, a.value.element_bytes()}));
     return all_fit ? std::clamp<int64_t>(bytes / batch_bytes, 1, std::max<int64_t>(a.B, 1)) : 1;
 }
 
@@ -140,10 +126,8 @@ deformkit_status deformkit_msda_forward(const DLTensor *value, const DLTensor *s
                                         const DLTensor *attention_weights, DLTensor *output) {
     using namespace deformkit;
     return guarded([&] {
-        MsdaForwardCall call =
-            check_msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output);
-        drop_unused_keys(call.inputs);
-        run(call);
+        run_on_used_keys(
+            check_msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output));
     });
 }
 
@@ -153,10 +137,8 @@ deformkit_status deformkit_msda_backward(const DLTensor *value, const DLTensor *
                                          DLTensor *grad_sampling_locations, DLTensor *grad_attention_weights) {
     using namespace deformkit;
     return guarded([&] {
-        MsdaBackwardCall call =
-            check_msda_backward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, grad_output,
-                                grad_value, grad_sampling_locations, grad_attention_weights);
-        drop_unused_keys(call.inputs, &call.grad_value);
-        run(call);
+        run_on_used_keys(check_msda_backward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
+                                             grad_output, grad_value, grad_sampling_locations, grad_attention_weights),
+                         &MsdaBackwardCall::grad_value);
     });
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/cpu/levels.h"
+#include "runtime/tensor/checked.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
@@ -20,11 +21,11 @@ struct MsdaInputs {
     int64_t B, K, M, D, Q, L, P;
     int64_t first_key = 0;  // of `value`, among those that level_start_index counts: see drop_unused_keys()
 
-    int64_t samples() const { return L * P; }  ///< of one query and head
+    int64_t samples() const { return product({L, P}); }  ///< of one query and head
     bool is_empty() const { return K == 0 || L == 0 || P == 0; }
     Level level(int64_t l) const;
     /// How often each cell is read, on average.
-    bool reads_per_cell_reach(int64_t reads) const { return Q * samples() * 4 >= K * reads; }
+    bool reads_per_cell_reach(int64_t reads) const { return product({Q, samples(), 4}) >= product({K, reads}); }
 };
 
 /// What sampling_locations are: geometric kernel attention takes the same arguments, with locations in cells and of any type of
@@ -74,9 +75,8 @@ GkaBackwardCall check_gka_backward(const DLTensor *value, const DLTensor *spatia
                                    const DLTensor *grad_output, const DLTensor *grad_value,
                                    const DLTensor *grad_attention_weights);
 
-/// Cells are addressed by 32 bits. Where value is larger, what lies before the first level and behind the last can go: then
-/// `value`, K and first_key are cut down. `gradient`, of value, goes with them; what it loses is cleared.
-void drop_unused_keys(MsdaInputs &a, std::optional<Tensor> *gradient = nullptr);
+/// `value`, K and first_key are cut down to the keys that levels use, where kernels could not address all (used_keys.h).
+void drop_unused_keys(MsdaInputs &a);
 
 /// Batch items to take at once, so that copies of value stay within `bytes` and strides within 32 bits.
 int64_t batches_at_once(const MsdaInputs &a, std::initializer_list<const Tensor *> others, int64_t bytes);

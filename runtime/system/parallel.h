@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <type_traits>
 
 namespace deformkit {
@@ -17,13 +18,13 @@ void start_threads();
 
 /// Runs task(i) for 0 <= i < count. If tasks throw, one of their exceptions comes out when all have ended.
 template <typename Task>
-void parallel_for(int count, Task &&task);
+void parallel_for(int64_t count, Task &&task);
 
 /// The same, of a large number of small tasks: ranges of neighbours run on one thread, since they touch the same memory.
 template <typename Task>
 void parallel_for_neighbours(int64_t count, int64_t ranges_per_thread, Task &&task) {
     const int64_t ranges = std::min(count, num_threads() * ranges_per_thread);
-    parallel_for(static_cast<int>(ranges), [&](int range) {
+    parallel_for(ranges, [&](int64_t range) {
         for (int64_t i = count * range / ranges; i < count * (range + 1) / ranges; i++) {
             task(i);
         }
@@ -53,18 +54,24 @@ void parallel_for(int count, int (*task)(void *context, int i, uint8_t *closure)
 }
 
 template <typename Task>
-void parallel_for(int count, Task &&task) {
+void parallel_for(int64_t count, Task &&task) {
+    // Halide counts in 32 bits: where there are more tasks, several are one.
+    const int64_t at_once = count / std::numeric_limits<int>::max() + 1;
     struct Loop {
         std::remove_reference_t<Task> &task;
+        int64_t count, at_once;
         std::atomic<bool> failed{false};
         std::exception_ptr failure{};
-    } loop{task};
+    } loop{task, count, at_once};
     detail::parallel_for(
-        count,
+        static_cast<int>((count + at_once - 1) / at_once),
         [](void *, int i, uint8_t *closure) {
             Loop &loop = *reinterpret_cast<Loop *>(closure);
             try {
-                loop.task(i);
+                const int64_t end = std::min(loop.count, (i + 1) * loop.at_once);
+                for (int64_t j = i * loop.at_once; j < end; j++) {
+                    loop.task(j);
+                }
             } catch (...) {
                 if (!loop.failed.exchange(true)) {
                     loop.failure = std::current_exception();

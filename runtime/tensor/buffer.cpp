@@ -1,9 +1,9 @@
 #include "runtime/tensor/buffer.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <limits>
 
-#include "runtime/interface/error.h"
+#include "runtime/tensor/checked.h"
 
 namespace deformkit {
 
@@ -18,7 +18,8 @@ Buffer::Buffer(const Tensor &tensor) {
     buffer_.type.bits = tensor.dtype.bits;
     buffer_.type.lanes = 1;
     if (!fits_buffer(tensor)) {
-        throw Failure(DEFORMKIT_NO_VARIANT, std::string(tensor.name) + ": expected extents and strides below 2^31 elements");
+        // Plans refuse such tensors earlier (layout.cpp), but for a device's.
+        fail(DEFORMKIT_WRONG_SHAPE, tensor.name, "extents and strides below 2^31", layout_text(tensor));
     }
     int32_t dense = 1;
     for (int i = 0; i < tensor.ndim; i++) {
@@ -27,7 +28,8 @@ Buffer::Buffer(const Tensor &tensor) {
         const bool single = tensor.shape[axis] <= 1;
         dimensions_[i] = halide_dimension_t(0, static_cast<int32_t>(tensor.shape[axis]),
                                             single ? dense : static_cast<int32_t>(tensor.strides[axis]));
-        dense = single ? dense : static_cast<int32_t>(tensor.strides[axis] * tensor.shape[axis]);
+        dense = single ? dense
+                       : static_cast<int32_t>(std::clamp(tensor.strides[axis] * tensor.shape[axis], -kMostOfAxis, kMostOfAxis));
     }
 }
 
@@ -36,9 +38,8 @@ void Buffer::flatten_keys(int i) {
 }
 
 bool fits_buffer(const Tensor &tensor) {
-    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
     for (int i = 0; i < tensor.ndim; i++) {
-        if (tensor.shape[i] > kMax || (tensor.shape[i] > 1 && std::abs(tensor.strides[i]) > kMax)) {
+        if (tensor.shape[i] > kMostOfAxis || (tensor.shape[i] > 1 && std::abs(tensor.strides[i]) > kMostOfAxis)) {
             return false;
         }
     }

@@ -1,8 +1,9 @@
 #include "runtime/tensor/layout.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
-#include <new>
+#include <string>
 
 #include "runtime/dispatch/kernel.h"
 #include "runtime/system/library_knobs.h"
@@ -13,6 +14,11 @@ namespace deformkit {
 
 bool dense(const Tensor &tensor, int axis) {
     return tensor.shape[axis] <= 1 || tensor.strides[axis] == 1;
+}
+
+bool items_addressable(const Tensor &tensor) {
+    return tensor.shape[0] <= 1 || (std::abs(tensor.strides[0]) <= kMostOfAxis &&
+                                    product(&tensor.shape[1], tensor.ndim - 1) <= kMostOfAxis / kChannelMultiple);
 }
 
 bool addressable(const Tensor &tensor, const Variant &variant) {
@@ -46,9 +52,7 @@ Tensor arranged(const Tensor &tensor, std::initializer_list<int> order, std::ini
     int64_t elements = 1;
     for (auto axis = std::rbegin(order); axis != std::rend(order); ++axis) {
         result.strides[*axis] = elements;
-        if (__builtin_mul_overflow(elements, result.shape[*axis], &elements)) {
-            throw std::bad_alloc();
-        }
+        elements = product({elements, result.shape[*axis]});
     }
     return result;
 }
@@ -64,6 +68,17 @@ void clear_padding(Tensor copy, const Tensor &tensor) {
 }
 
 }  // namespace
+
+void fail_too_large(const Tensor &tensor, const std::string &expected) {
+    fail(DEFORMKIT_WRONG_SHAPE, tensor.name, expected, layout_text(tensor));
+}
+
+Staged stage_copy(CallMemory &memory, const Tensor &copy) {
+    if (!fits_buffer(copy)) {
+        fail_too_large(copy, "a copy of it for kernels with extents and strides below 2^31");
+    }
+    return {memory, copy};
+}
 
 Tensor Staged::of(const Tensor &tensor) const {
     if (in_place()) {
@@ -94,7 +109,7 @@ void Staged::store(const Tensor &tensor) const {
 }
 
 Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
-    return usable_in_place(tensor, variant) ? Staged() : Staged(memory, dense_like(tensor, nullptr));
+    return usable_in_place(tensor, variant) ? Staged() : stage_copy(memory, dense_like(tensor, nullptr));
 }
 
 bool rows_readable(const Tensor &rows, const Variant &variant) {
@@ -106,15 +121,14 @@ Staged stage_rows(CallMemory &memory, const Tensor &rows, const Variant &variant
         return {};
     }
     const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
-    return {memory, arranged(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels})};
+    return stage_copy(memory, arranged(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels}));
 }
 
 namespace {
 
 /// Whether strides and sizes are a kernel's as they are.
 bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
-    const int64_t step = value.strides[1];
-    return rows_readable(value, variant) && value.shape[1] == keys && step >= 0 && (keys - 1) * step < INT32_MAX;
+    return rows_readable(value, variant) && value.shape[1] == keys && keys_addressable(keys, value.strides[1]);
 }
 
 /// By a kernel that reads numbers of one type, and writes them in another. Divided here, not in the kernel, which also serves a
@@ -127,7 +141,7 @@ void convert(const Variant &kernel, const Tensor &from, Tensor to) {
     const int64_t items = from.shape[0], keys = from.shape[1];
     const int64_t bytes = to.elements() * to.element_bytes() / items;
     const int64_t tasks = std::clamp<int64_t>(bytes / library_knobs().copy_task_bytes, 1, keys);
-    parallel_for(static_cast<int>(items * tasks), [&](int task) {
+    parallel_for(items * tasks, [&](int64_t task) {
         const int64_t b = task / tasks, first = keys * (task % tasks) / tasks, end = keys * (task % tasks + 1) / tasks;
         Buffer input(slice(item(from, 0, b), 0, first, end - first)), output(slice(item(to, 0, b), 0, first, end - first));
         void *args[] = {input.get(), output.get()};
@@ -150,7 +164,12 @@ StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Variant 
     }
     const std::initializer_list<int64_t> extents = {value.shape[0], keys, value.shape[2],
                                                     round_up(value.shape[3], kChannelMultiple)};
-    cells_ = Staged(memory, arranged(like, order, extents));
+    const Tensor copy = arranged(like, order, extents);
+    if (!keys_addressable(keys, copy.strides[1])) {
+        fail_too_large(
+            value, "keys in less than 2^31 elements, channels filled up to a multiple of " + std::to_string(kChannelMultiple));
+    }
+    cells_ = stage_copy(memory, copy);
 }
 
 Cells StagedCells::load(const Tensor &value) const {
@@ -181,12 +200,16 @@ Tensor join_samples(const Tensor &tensor) {
 Staged stage_samples(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
     // One stride for heads, levels and points, and a location is two numbers.
     int64_t step = tensor.ndim == 6 ? 2 : 1;
+    const int64_t joined = product(&tensor.shape[2], 3);
+    if (product({joined, step}) > kMostOfAxis) {
+        fail_too_large(tensor, "less than 2^31 numbers for the samples of a query");
+    }
     bool in_place = addressable(tensor, variant) && (tensor.ndim == 5 || dense(tensor, 5));
     for (int axis = 4; axis >= 2; axis--) {
         in_place = in_place && (tensor.shape[axis] <= 1 || tensor.strides[axis] == step);
         step *= tensor.shape[axis];
     }
-    return in_place ? Staged() : Staged(memory, dense_like(tensor, nullptr));
+    return in_place ? Staged() : stage_copy(memory, dense_like(tensor, nullptr));
 }
 
 }  // namespace deformkit

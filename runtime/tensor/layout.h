@@ -3,25 +3,30 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "generators/shared/contract.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/system/memory.h"
+#include "runtime/tensor/checked.h"
 #include "runtime/tensor/pack.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
 
-inline int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-inline int64_t round_up(int64_t a, int64_t b) {
-    return divide_up(a, b) * b;
-}
+/// Refuses the tensor with a Failure, which says its layout.
+[[noreturn]] void fail_too_large(const Tensor &tensor, const std::string &expected);
 
 /// Elements along `axis` are neighbours in memory.
 bool dense(const Tensor &tensor, int axis);
+
+/// Kernels count the elements between cells in 32 bits, and keep the last number for themselves.
+inline bool keys_addressable(int64_t keys, int64_t step) {
+    return step >= 0 && product({keys - 1, step}) < kMostOfAxis;
+}
+
+/// Whether several items of the first axis can be had at once, where they are and in a copy filled up with channels.
+bool items_addressable(const Tensor &tensor);
 
 /// Whether a kernel's buffer can lie over `tensor`. Copies to and from a device know no steps backwards or in place.
 bool addressable(const Tensor &tensor, const Variant &variant);
@@ -38,7 +43,8 @@ Tensor item(const Tensor &tensor, int axis, int64_t i);
 /// `tensor` with other extents, its axes lying in memory from slowest to fastest as `order` lists them.
 Tensor arranged(const Tensor &tensor, std::initializer_list<int> order, std::initializer_list<int64_t> extents);
 
-/// A tensor as kernels want it: the caller's own memory where that will do, otherwise a copy, for which the call has room.
+/// A tensor as kernels want it: the caller's own memory where that will do, otherwise a copy, for which the call has room. What
+/// kernels could not address is refused while the call is planned, before anything is written.
 class Staged {
 public:
     /// The caller's own.
@@ -61,6 +67,8 @@ private:
     Tensor copy_;
 };
 
+/// A copy as it is, which kernels have to be able to address.
+Staged stage_copy(CallMemory &memory, const Tensor &copy);
 /// As it is, if that is usable; else a dense copy.
 Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant);
 

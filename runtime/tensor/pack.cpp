@@ -9,6 +9,7 @@
 #endif
 
 #include "runtime/interface/error.h"
+#include "runtime/tensor/checked.h"
 #include "runtime/tensor/runs.h"
 
 namespace deformkit {
@@ -151,7 +152,7 @@ void copy_block(const Tensor &from, const Tensor &to, bool stream) {
 }
 
 bool worth_streaming(const Tensor &output, int64_t least_bytes) {
-    return output.elements() * output.element_bytes() >= least_bytes;
+    return product({output.elements(), output.element_bytes()}) >= least_bytes;
 }
 
 namespace {
@@ -191,7 +192,7 @@ Tensor dense_like(const Tensor &like, unsigned char *data) {
     int64_t elements = 1;
     for (int axis = like.ndim - 1; axis >= 0; axis--) {
         tensor.strides[axis] = elements;
-        elements *= like.shape[axis];
+        elements = product({elements, like.shape[axis]});
     }
     return tensor;
 }

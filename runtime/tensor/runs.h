@@ -6,6 +6,7 @@
 
 #include "runtime/system/library_knobs.h"
 #include "runtime/system/parallel.h"
+#include "runtime/tensor/checked.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
@@ -34,8 +35,8 @@ void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Vi
 template <typename Visit>
 void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
     const int64_t run = from.shape[from.ndim - 1], rows = from.elements() / run;
-    const int64_t rows_per_task = std::max<int64_t>(1, library_knobs().copy_task_bytes / (run * from.element_bytes()));
-    parallel_for(static_cast<int>((rows + rows_per_task - 1) / rows_per_task), [&](int task) {
+    const int64_t rows_per_task = std::max<int64_t>(1, library_knobs().copy_task_bytes / product({run, from.element_bytes()}));
+    parallel_for(divide_up(rows, rows_per_task), [&](int64_t task) {
         for_runs(from, to, task * rows_per_task, std::min(rows, (task + 1) * rows_per_task), visit);
     });
 }

@@ -5,17 +5,13 @@
 #include <limits>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "runtime/interface/error.h"
+#include "runtime/tensor/checked.h"
 
 namespace deformkit {
 
 namespace {
-
-[[noreturn]] void fail(deformkit_status status, const char *name, const std::string &expected, const std::string &got) {
-    throw Failure(status, std::string(name) + ": expected " + expected + ", got " + got);
-}
 
 std::string storage_types() {
     std::string names;
@@ -23,6 +19,29 @@ std::string storage_types() {
         names += std::string(names.empty() ? "one of " : ", ") + type.long_name;
     }
     return names;
+}
+
+/// Whether elements are at addresses at all. Sets the first one's.
+bool find_data(Tensor &tensor, const DLTensor &from) {
+    const int64_t bytes = tensor.element_bytes();
+    auto begin = reinterpret_cast<uintptr_t>(from.data);
+    bool found = tensor.elements() <= kMostElements && !__builtin_add_overflow(begin, from.byte_offset, &begin);
+    int64_t low = 0, high = bytes;
+    for (int i = 0; i < tensor.ndim; i++) {
+        int64_t reach = 0;
+        found = found && !__builtin_mul_overflow(tensor.strides[i], (tensor.shape[i] - 1) * bytes, &reach) &&
+                reach >= -kMostBytes && reach <= kMostBytes;
+        (reach < 0 ? low : high) += found ? reach : 0;
+    }
+    tensor.data = reinterpret_cast<unsigned char *>(begin);
+    return found && high - low <= kMostBytes && begin >= static_cast<uintptr_t>(-low) &&
+           begin <= static_cast<uintptr_t>(std::numeric_limits<intptr_t>::max() - high);
+}
+
+}  // namespace
+
+void fail(deformkit_status status, const char *name, const std::string &expected, const std::string &got) {
+    throw Failure(status, std::string(name) + ": expected " + expected + ", got " + got);
 }
 
 std::string shape_text(const int64_t *shape, int ndim) {
@@ -33,93 +52,13 @@ std::string shape_text(const int64_t *shape, int ndim) {
     return text + "]";
 }
 
-/// Calls `visit` with the element offset of every element.
-template <typename Visit>
-void for_each_element(const Tensor &tensor, Visit &&visit) {
-    if (tensor.empty()) {
-        return;
-    }
-    std::array<int64_t, kMaxDimensions> at{};
-    int64_t offset = 0;
-    const int last = tensor.ndim - 1;
-    for (;;) {
-        const int64_t inner = last >= 0 ? tensor.shape[last] : 1;
-        const int64_t step = last >= 0 ? tensor.strides[last] : 0;
-        for (int64_t i = 0; i < inner; i++) {
-            visit(offset + i * step);
-        }
-        int axis = last - 1;
-        for (; axis >= 0; axis--) {
-            offset += tensor.strides[axis];
-            if (++at[axis] < tensor.shape[axis]) {
-                break;
-            }
-            offset -= tensor.strides[axis] * tensor.shape[axis];
-            at[axis] = 0;
-        }
-        if (axis < 0) {
-            return;
-        }
-    }
+std::string layout_text(const Tensor &tensor) {
+    return "shape " + shape_text(tensor.shape.data(), tensor.ndim) + " and strides " +
+           shape_text(tensor.strides.data(), tensor.ndim);
 }
-
-/// Sufficient: sorted by stride, each axis steps over everything that the smaller ones span.
-bool surely_distinct_elements(const Tensor &tensor) {
-    std::vector<std::pair<int64_t, int64_t>> axes;  // stride, extent
-    for (int i = 0; i < tensor.ndim; i++) {
-        if (tensor.shape[i] > 1) {
-            axes.emplace_back(std::abs(tensor.strides[i]), tensor.shape[i]);
-        }
-    }
-    std::sort(axes.begin(), axes.end());
-    int64_t span = 1;
-    for (const auto &[stride, extent] : axes) {
-        if (stride < span) {
-            return false;
-        }
-        span += stride * (extent - 1);
-    }
-    return true;
-}
-
-/// One flag per byte of a tensor's range, for the rare cases that strides alone do not decide.
-class ByteMap {
-public:
-    explicit ByteMap(const Tensor &tensor) : begin_(tensor.byte_range().first) {
-        used_.resize(tensor.byte_range().second - begin_);
-    }
-    /// Whether some byte of the element at `address` was marked before; marks it.
-    bool mark(const unsigned char *address, int64_t bytes) {
-        bool seen = false;
-        for (int64_t i = 0; i < bytes; i++) {
-            seen = seen || used_[address - begin_ + i];
-            used_[address - begin_ + i] = true;
-        }
-        return seen;
-    }
-    bool holds(const unsigned char *address, int64_t bytes) const {
-        for (int64_t i = 0; i < bytes; i++) {
-            const int64_t at = address - begin_ + i;
-            if (at >= 0 && at < static_cast<int64_t>(used_.size()) && used_[at]) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-private:
-    const unsigned char *begin_;
-    std::vector<bool> used_;
-};
-
-}  // namespace
 
 int64_t Tensor::elements() const {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++) {
-        n *= shape[i];
-    }
-    return n;
+    return product(shape.data(), ndim);
 }
 
 std::pair<const unsigned char *, const unsigned char *> Tensor::byte_range() const {
@@ -252,28 +191,30 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
     result.name = name;
     result.dtype = tensor->dtype;
     result.ndim = tensor->ndim;
-    int64_t elements = 1;
-    bool overflow = false;
-    for (int i = result.ndim - 1; i >= 0; i--) {
+    bool empty = false;
+    for (int i = 0; i < result.ndim; i++) {
         result.shape[i] = tensor->shape[i];
+        empty = empty || tensor->shape[i] == 0;
         if (tensor->shape[i] < 0) {
             fail(DEFORMKIT_WRONG_SHAPE, name, "no negative extent", shape_text(tensor->shape, result.ndim));
         }
-        result.strides[i] = tensor->strides ? tensor->strides[i] : elements;
-        overflow |= __builtin_mul_overflow(elements, tensor->shape[i], &elements);
-        int64_t reach = 0;  // in bytes, with room to spare
-        overflow |= __builtin_mul_overflow(result.strides[i], std::max<int64_t>(tensor->shape[i] - 1, 0) * 16, &reach);
     }
-    for (int i = 0; i < result.ndim; i++) {
-        overflow &= result.shape[i] != 0;
+    if (empty) {
+        return result;  // strides mean nothing
     }
-    if (overflow) {
-        fail(DEFORMKIT_WRONG_SHAPE, name, "a size that fits in memory", shape_text(tensor->shape, result.ndim));
-    }
-    if (tensor->data == nullptr && elements != 0) {
+    if (tensor->data == nullptr) {
         fail(DEFORMKIT_NULL_ARGUMENT, name, "data", "NULL");
     }
-    result.data = static_cast<unsigned char *>(tensor->data) + (tensor->data ? tensor->byte_offset : 0);
+    int64_t elements = 1;
+    for (int i = result.ndim - 1; i >= 0; i--) {
+        // Nor does that of an axis of one element.
+        result.strides[i] = result.shape[i] == 1 ? 0 : tensor->strides ? tensor->strides[i] : elements;
+        elements = product({elements, result.shape[i]});
+    }
+    if (!find_data(result, *tensor)) {
+        fail(DEFORMKIT_WRONG_SHAPE, name, "a size and place that fit in memory",
+             layout_text(result) + (tensor->byte_offset ? " from byte " + std::to_string(tensor->byte_offset) : ""));
+    }
     return result;
 }
 
@@ -308,35 +249,6 @@ void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *
         fail(DEFORMKIT_WRONG_SHAPE, tensor.name,
              "shape[" + std::to_string(axis) + "] == " + std::to_string(extent) + " (" + meaning + ")",
              shape_text(tensor.shape.data(), tensor.ndim));
-    }
-}
-
-void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor *> inputs) {
-    if (!surely_distinct_elements(output) && !output.empty()) {
-        ByteMap map(output);
-        for_each_element(output, [&](int64_t offset) {
-            if (map.mark(output.data + offset * output.element_bytes(), output.element_bytes())) {
-                fail(DEFORMKIT_OVERLAPPING_OUTPUT, output.name, "elements that do not overlap",
-                     "strides " + shape_text(output.strides.data(), output.ndim) + " for shape " +
-                         shape_text(output.shape.data(), output.ndim));
-            }
-        });
-    }
-    const auto [begin, end] = output.byte_range();
-    for (const Tensor *input : inputs) {
-        const auto [input_begin, input_end] = input->byte_range();
-        if (begin >= input_end || input_begin >= end) {
-            continue;
-        }
-        ByteMap map(output);
-        for_each_element(
-            output, [&](int64_t offset) { map.mark(output.data + offset * output.element_bytes(), output.element_bytes()); });
-        for_each_element(*input, [&](int64_t offset) {
-            if (map.holds(input->data + offset * input->element_bytes(), input->element_bytes())) {
-                fail(DEFORMKIT_OVERLAPPING_OUTPUT, output.name, "memory of its own",
-                     std::string("memory that it shares with ") + input->name);
-            }
-        });
     }
 }
 

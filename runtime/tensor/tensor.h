@@ -37,9 +37,14 @@ struct Tensor {
 };
 
 std::string dtype_name(DLDataType dtype);
+std::string shape_text(const int64_t *shape, int ndim);
+std::string layout_text(const Tensor &tensor);
+/// Throws a Failure: "name: expected ..., got ...".
+[[noreturn]] void fail(deformkit_status status, const char *name, const std::string &expected, const std::string &got);
 
 /// Checks all that can be checked of one argument alone: not NULL, a plain type, host memory, `ndim` axes (one of those given),
-/// no negative extent, data where there are elements.
+/// no negative extent, data where there are elements, and all of these at addresses (checked.h). Strides that mean nothing, of an
+/// empty tensor or an axis of one element, become 0.
 Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int> ndims);
 
 void require_same_dtype(const Tensor &tensor, const Tensor &like);
@@ -51,7 +56,7 @@ void require_number_dtype(const Tensor &tensor);
 /// `extent` is what `meaning` (such as "L = spatial_shapes.shape[0]") says.
 void require_extent(const Tensor &tensor, int axis, int64_t extent, const char *meaning);
 
-/// An output must not overlap itself or an input. Exact: interleaved views of one allocation are fine.
+/// An output must not overlap itself or an input. Exact: interleaved views of one allocation are fine (overlap.cpp).
 void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor *> inputs);
 
 /// Reads element (i), (i, j) or (i, j, k) of an int32 or int64 tensor.
