@@ -5,6 +5,7 @@
 // tensors, of an empty one, or adds padding, goes through here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -19,25 +20,18 @@ constexpr int64_t kMostBytes = int64_t{1} << 57;
 constexpr int64_t kMostOfAxis = std::numeric_limits<int32_t>::max();
 
 /// Of numbers that are not negative; what does not fit is the largest there is. 0 if any is.
-inline int64_t product(std::initializer_list<int64_t> factors) {
+inline int64_t product(const int64_t *factors, size_t count) {
     int64_t result = 1;
-    bool fits = true;
-    for (const int64_t factor : factors) {
-        if (factor == 0) {
-            return 0;
-        }
-        fits &= !__builtin_mul_overflow(result, factor, &result);
+    bool fits = true, zero = false;
+    for (size_t i = 0; i < count; i++) {
+        zero |= factors[i] == 0;
+        fits &= !__builtin_mul_overflow(result, factors[i], &result);
     }
-    return fits ? result : std::numeric_limits<int64_t>::max();
+    return zero ? 0 : fits ? result : std::numeric_limits<int64_t>::max();
 }
 
-/// The same of any number.
-inline int64_t product(const int64_t *factors, int count) {
-    int64_t result = 1;
-    for (int i = 0; i < count; i++) {
-        result = factors[i] == 0 ? 0 : product({result, factors[i]});
-    }
-    return result;
+inline int64_t product(std::initializer_list<int64_t> factors) {
+    return product(factors.begin(), factors.size());
 }
 
 inline int64_t divide_up(int64_t a, int64_t b) {

@@ -211,10 +211,12 @@ bool overlaps_itself(const Tensor &output) {
     return unknown && (!can_mark(output, output) || Marks(output).meet(distinct, true));
 }
 
-bool overlap(const Tensor &output, const Tensor &input) {
-    const auto [begin, end] = output.byte_range();
+using Range = std::pair<const unsigned char *, const unsigned char *>;
+
+bool overlap(const Tensor &output, const Range &range, const Tensor &input) {
+    const auto [begin, end] = range;
     const auto [input_begin, input_end] = input.byte_range();
-    if (output.empty() || input.empty() || begin >= input_end || input_begin >= end) {
+    if (begin >= input_end || input_begin >= end) {
         return false;
     }
     const Tensor a = distinct_bytes(output), b = distinct_bytes(input);
@@ -240,11 +242,15 @@ bool overlap(const Tensor &output, const Tensor &input) {
 }  // namespace
 
 void require_no_overlap(const Tensor &output, std::initializer_list<const Tensor *> inputs) {
-    if (!output.empty() && overlaps_itself(output)) {
+    if (output.empty()) {
+        return;
+    }
+    if (overlaps_itself(output)) {
         fail(DEFORMKIT_OVERLAPPING_OUTPUT, output.name, "elements that do not overlap", layout_text(output));
     }
+    const Range range = output.byte_range();
     for (const Tensor *input : inputs) {
-        if (overlap(output, *input)) {
+        if (!input->empty() && overlap(output, range, *input)) {
             fail(DEFORMKIT_OVERLAPPING_OUTPUT, output.name, "memory of its own",
                  std::string("memory that it shares with ") + input->name);
         }

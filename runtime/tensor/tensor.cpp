@@ -21,23 +21,6 @@ std::string storage_types() {
     return names;
 }
 
-/// Whether elements are at addresses at all. Sets the first one's.
-bool find_data(Tensor &tensor, const DLTensor &from) {
-    const int64_t bytes = tensor.element_bytes();
-    auto begin = reinterpret_cast<uintptr_t>(from.data);
-    bool found = tensor.elements() <= kMostElements && !__builtin_add_overflow(begin, from.byte_offset, &begin);
-    int64_t low = 0, high = bytes;
-    for (int i = 0; i < tensor.ndim; i++) {
-        int64_t reach = 0;
-        found = found && !__builtin_mul_overflow(tensor.strides[i], (tensor.shape[i] - 1) * bytes, &reach) &&
-                reach >= -kMostBytes && reach <= kMostBytes;
-        (reach < 0 ? low : high) += found ? reach : 0;
-    }
-    tensor.data = reinterpret_cast<unsigned char *>(begin);
-    return found && high - low <= kMostBytes && begin >= static_cast<uintptr_t>(-low) &&
-           begin <= static_cast<uintptr_t>(std::numeric_limits<intptr_t>::max() - high);
-}
-
 }  // namespace
 
 void fail(deformkit_status status, const char *name, const std::string &expected, const std::string &got) {
@@ -58,7 +41,12 @@ std::string layout_text(const Tensor &tensor) {
 }
 
 int64_t Tensor::elements() const {
-    return product(shape.data(), ndim);
+    // Exact for what view() accepts. Extents of an empty tensor may be anything: times 0, that is 0 however it wraps.
+    uint64_t n = 1;
+    for (int i = 0; i < ndim; i++) {
+        n *= static_cast<uint64_t>(shape[i]);
+    }
+    return static_cast<int64_t>(n);
 }
 
 std::pair<const unsigned char *, const unsigned char *> Tensor::byte_range() const {
@@ -205,13 +193,26 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
     if (tensor->data == nullptr) {
         fail(DEFORMKIT_NULL_ARGUMENT, name, "data", "NULL");
     }
-    int64_t elements = 1;
+    // In elements, which have 32 bytes at most.
+    constexpr int64_t kMostReach = kMostBytes / 32;
+    int64_t elements = 1, low = 0, high = 1;
+    auto begin = reinterpret_cast<uintptr_t>(tensor->data);
+    bool fits = !__builtin_add_overflow(begin, tensor->byte_offset, &begin);
     for (int i = result.ndim - 1; i >= 0; i--) {
         // Nor does that of an axis of one element.
-        result.strides[i] = result.shape[i] == 1 ? 0 : tensor->strides ? tensor->strides[i] : elements;
-        elements = product({elements, result.shape[i]});
+        const int64_t stride = result.shape[i] == 1 ? 0 : tensor->strides ? tensor->strides[i] : elements;
+        int64_t reach = 0;
+        fits = fits && !__builtin_mul_overflow(elements, result.shape[i], &elements) && elements <= kMostElements &&
+               !__builtin_mul_overflow(stride, result.shape[i] - 1, &reach) && reach >= -kMostReach && reach <= kMostReach;
+        (reach < 0 ? low : high) += fits ? reach : 0;
+        result.strides[i] = stride;
     }
-    if (!find_data(result, *tensor)) {
+    low *= result.element_bytes();
+    high *= result.element_bytes();
+    fits = fits && begin >= static_cast<uintptr_t>(-low) &&
+           begin <= static_cast<uintptr_t>(std::numeric_limits<intptr_t>::max() - high);
+    result.data = reinterpret_cast<unsigned char *>(begin);
+    if (!fits) {
         fail(DEFORMKIT_WRONG_SHAPE, name, "a size and place that fit in memory",
              layout_text(result) + (tensor->byte_offset ? " from byte " + std::to_string(tensor->byte_offset) : ""));
     }

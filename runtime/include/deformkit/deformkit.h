@@ -41,7 +41,7 @@ typedef enum deformkit_status {
     DEFORMKIT_OK = 0,
     DEFORMKIT_NULL_ARGUMENT = 1,      /* an argument, or the data of a tensor that is not empty, is NULL */
     DEFORMKIT_WRONG_DTYPE = 2,        /* a type that the operator does not take, or types that do not go together */
-    DEFORMKIT_WRONG_SHAPE = 3,        /* a number of axes or an extent that does not fit the other arguments */
+    DEFORMKIT_WRONG_SHAPE = 3,        /* axes or an extent that do not fit the other arguments, or what cannot be addressed */
     DEFORMKIT_WRONG_DEVICE = 4,       /* a tensor that is not in host memory */
     DEFORMKIT_OVERLAPPING_OUTPUT = 5, /* an output that overlaps itself, another output or an input */
     DEFORMKIT_OUT_OF_MEMORY = 6,
