@@ -16,6 +16,8 @@ set(DEFORMKIT_TARGETS "" CACHE STRING "Targets to build, such as avx2;sse41; emp
 set(DEFORMKIT_TYPES "" CACHE STRING "Storage types to build, such as f32;f16; empty: all")
 set(DEFORMKIT_TUNED ${PROJECT_SOURCE_DIR}/schedules/tuned CACHE PATH "Folder of <variant>.params, which set knobs")
 
+set(DEFORMKIT_KERNELS "" CACHE PATH "A build folder whose kernels are taken as they are, instead of generating the same ones again")
+
 set(DEFORMKIT_ALL_TYPES "")
 set(DEFORMKIT_ALL_INTEGERS "")
 set(DEFORMKIT_ALL_TARGETS "")
@@ -103,6 +105,28 @@ function(deformkit_variants operator pass)
     set(DEFORMKIT_ROWS ${DEFORMKIT_ROWS} PARENT_SCOPE)
 endfunction()
 
+# A program of generators; where kernels are taken from another build, what fetches them stands in for it.
+function(deformkit_generators name)
+    if (NOT DEFORMKIT_KERNELS)
+        add_halide_generator(${name} SOURCES ${ARGN} LINK_LIBRARIES deformkit_generator_parts)
+        return()
+    endif ()
+    add_executable(${name} IMPORTED GLOBAL)
+    set(kernels ${DEFORMKIT_KERNELS})
+    set(fetch ${PROJECT_BINARY_DIR}/fetch_kernel)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/fetch_kernel.in ${fetch} @ONLY FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${fetch})
+endfunction()
+
+# add_halide_library for a CPU with a runtime.
+function(deformkit_kernel name)
+    if (DEFORMKIT_KERNELS)
+        cmake_path(RELATIVE_PATH CMAKE_CURRENT_BINARY_DIR BASE_DIRECTORY ${PROJECT_BINARY_DIR} OUTPUT_VARIABLE folder)
+        set(original DEPENDS ${DEFORMKIT_KERNELS}/${folder}/${name}.o)
+    endif ()
+    add_halide_library(${name} ${ARGN} USE_RUNTIME deformkit_halide_runtime ${original})
+endfunction()
+
 # Halide's runtime, which all kernels share: for the CPU, and for every GPU of a target.
 function(deformkit_add_halide_runtime name)
     set(target ${DEFORMKIT_HALIDE_BASE})
@@ -153,12 +177,11 @@ function(deformkit_add_variants library)
             continue()
         endif ()
         deformkit_read_params(${operator}_${pass} ${ARG_TUNED}/${variant}.params)
-        add_halide_library(
+        deformkit_kernel(
             ${ARG_PREFIX}${variant} FROM deformkit_${operator}_generators
             GENERATOR ${operator}_${pass}
             FUNCTION_NAME ${variant}
             TARGETS ${DEFORMKIT_TARGET_${target}_HALIDE}
-            USE_RUNTIME deformkit_halide_runtime
             PARAMS storage_type=${DEFORMKIT_TYPE_${type}} lanes=${DEFORMKIT_TARGET_${target}_LANES} ${DEFORMKIT_PARAMS})
         list(APPEND kernels ${ARG_PREFIX}${variant})
         list(APPEND headers ${CMAKE_CURRENT_BINARY_DIR}/${ARG_PREFIX}${variant}.h)
