@@ -113,7 +113,7 @@ Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &a)
 void drop_unused_keys(DaInputs &a) {
     const int64_t step = std::max(std::abs(a.feature_maps.strides[1]), product({a.G, round_up(a.D, kChannelMultiple)}));
     // With a spare cell.
-    if (a.is_empty() || keys_addressable(a.K + 1, step)) {
+    if (a.is_empty() || a.feature_maps.empty() || keys_addressable(a.K + 1, step)) {
         return;
     }
     const DistinctMaps maps(a);
