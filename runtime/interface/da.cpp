@@ -118,7 +118,7 @@ void drop_unused_keys(DaInputs &a) {
     }
     const DistinctMaps maps(a);
     const KeyRange used = used_keys(
-        a.N * a.S, [&](int64_t map) { return a.level(map); }, a.K);
+        maps.count(), [&](int64_t i) { return maps.level(i); }, a.K);
     a.feature_maps = slice(a.feature_maps, 1, used.first, used.count);
     a.K = used.count;
     a.first_key = used.first;
