@@ -11,7 +11,7 @@ namespace {
 using namespace Halide;
 
 /// Shapes, fastest axis first, mins all zero:
-///   value [D', M, (K - 1) * key_step + 1, B], D' >= D a multiple of the vector width, K >= 2;  level_table [M * S, 3];
+///   value [D', M, (K - 1) * key_step + 1, B], D' >= D a multiple of the vector width;  level_table [M * S, 3];
 ///   sampling_locations [2, M * S, Q, B];  attention_weights [M * S, Q, B];  output [D, M, Q, B].
 /// The innermost axes are dense; every other stride is free. Head-major takes value in the type of arithmetic.
 template <deformkit::Traversal traversal, typename Knobs>
@@ -83,7 +83,7 @@ public:
 };
 
 /// Shapes, fastest axis first, mins all zero:
-///   value [D', M, (K - 1) * key_step + 1], D' a multiple of 16, K >= 2;  level_table [M * S, 3];
+///   value [D', M, (K - 1) * key_step + 1], D' a multiple of 16;  level_table [M * S, 3];
 ///   sampling_locations [2, M * S, X, Y];  attention_weights [M * S, X, Y];  grad_output [D', M, X, Y];
 ///   grad_locations [2, M * S, X, Y];  grad_weights [M * S, X, Y]. Either gradient may have X = Y = 0: not wanted.
 /// The innermost axes are dense; every other stride is free.
@@ -145,7 +145,7 @@ public:
 
 /// Shapes, fastest axis first, mins all zero:
 ///   sampling_locations [2, S * Q];  attention_weights [S * Q];  grad_output [D', Q], D' a multiple of 16;
-///   slab [D', cells], cells >= 2, in the type of arithmetic, added to.
+///   slab [D', cells] in the type of arithmetic, added to.
 /// The innermost axes are dense; every other stride is free.
 class MsdaBackwardValue : public deformkit::VariantGenerator<MsdaBackwardValue, deformkit::MsdaBackwardValueScheduleKnobs> {
 public:

@@ -12,9 +12,6 @@ constexpr int kNoExtent = -1;
 /// Kernels read whole vectors of channels: of this many, or a multiple. The widest vector of float32.
 constexpr int kChannelMultiple = 16;
 
-/// They read cells in pairs: there are always two.
-constexpr int kMinCells = 2;
-
 /// How the kernels of geometric kernel attention read a location's 32 bits.
 enum LocationKind {
     kFloatLocation = 0,      ///< float32; NaN and infinities are nowhere

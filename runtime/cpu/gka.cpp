@@ -108,8 +108,7 @@ Samples try_samples(TrialTensors &tensors, const MsdaInputs &a, int64_t query_ti
 }
 
 Cells try_cells(TrialTensors &tensors, const MsdaInputs &a) {
-    const int64_t keys = std::max<int64_t>(a.K, kMinCells);
-    return {tensors.make(a.value.dtype, {1, keys, a.M, round_up(a.D, kChannelMultiple)}, 2), static_cast<int32_t>(keys), 0};
+    return {tensors.make(a.value.dtype, {1, a.K, a.M, round_up(a.D, kChannelMultiple)}, 2), static_cast<int32_t>(a.K), 0};
 }
 
 class GkaForwardPlan final : public Plan {
@@ -126,7 +125,7 @@ public:
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.samples());
         const Packing packing = {a_.reads_per_cell_reach(knobs_.head_major_reads)};
-        value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3}, std::max<int64_t>(a_.K, kMinCells));
+        value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3}, a_.K);
         locations_ = StagedLocations(memory_, part(a_.sampling_locations), kernel_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), kernel_);
         target_ = stage(memory_, part(output_), kernel_);
@@ -193,8 +192,7 @@ public:
         locations_ = StagedLocations(memory_, part(a_.sampling_locations), value_kernel_);
         rows_ = stage_rows(memory_, part(grad_output_), value_kernel_);
         if (grad_weights_) {
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, {often_}, {0, 2, 1, 3},
-                                 std::max<int64_t>(a_.K, kMinCells));
+            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, {often_}, {0, 2, 1, 3}, a_.K);
             weights_target_ = stage_samples(memory_, part(*grad_weights_), samples_kernel_);
         }
         if (grad_value_) {

@@ -56,8 +56,7 @@ public:
         weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
         if (of_samples()) {
             const Packing packing = {a_.reads_per_cell_reach(knobs_.packing_reads)};
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3},
-                                 std::max<int64_t>(a_.K, kMinCells));
+            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3}, a_.K);
             if (grad_locations_) {
                 locations_target_ = stage_samples(memory_, part(*grad_locations_), samples_kernel_);
             }
@@ -204,8 +203,7 @@ private:
 
     /// Few samples: straight into grad_value, where a slab would only be cleared and copied.
     bool in_place(const MapGroup &group, const Tensor &gradient) const {
-        return can_be_slab(gradient) && group.keys.count >= kMinCells &&
-               a_.Q * group.size() * a_.P * 4 < group.keys.count * knobs_.slab_writes;
+        return can_be_slab(gradient) && a_.Q * group.size() * a_.P * 4 < group.keys.count * knobs_.slab_writes;
     }
 
     void scatter_all(const Batches &in) const {
@@ -253,8 +251,7 @@ private:
         const int64_t samples = a_.M * a_.samples(), channels = round_up(a_.D, kChannelMultiple);
         Batches in;
         in.levels = tensors.make_levels(samples);
-        in.value = {tensors.make(storage, {1, std::max<int64_t>(a_.K, kMinCells), a_.M, channels}, 2),
-                    static_cast<int32_t>(std::max<int64_t>(a_.K, kMinCells)), 0};
+        in.value = {tensors.make(storage, {1, a_.K, a_.M, channels}, 2), static_cast<int32_t>(a_.K), 0};
         for (const Block &block : {blocks_.longest_run(), blocks_.largest_rectangle()}) {
             const int64_t queries = block.size();
             in.rows = tensors.make(storage, {1, a_.M, queries, channels}, 1);

@@ -40,7 +40,7 @@ public:
         }
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
-        value_ = StagedCells(memory_, part(a_.value), row_, packing, {0, 2, 1, 3}, std::max<int64_t>(a_.K, kMinCells));
+        value_ = StagedCells(memory_, part(a_.value), row_, packing, {0, 2, 1, 3}, a_.K);
         locations_ = stage_samples(memory_, part(a_.sampling_locations), row_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), row_);
         if (!by_blocks()) {
@@ -129,7 +129,7 @@ private:
 
     void try_tasks(TrialTensors &tensors) const override {
         const LevelTable levels = tensors.make_levels(a_.M * a_.samples());
-        const Cells cells{{}, static_cast<int32_t>(std::max<int64_t>(a_.K, kMinCells)), 0};
+        const Cells cells{{}, static_cast<int32_t>(a_.K), 0};
         const DLDataType storage = a_.value.dtype, of_cells = by_blocks() ? arithmetic_type(storage) : storage;
         const auto task_of = [&](int64_t height, int64_t width) {
             const int64_t samples = a_.M * a_.samples(), channels = round_up(a_.D, kChannelMultiple);

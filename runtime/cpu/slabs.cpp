@@ -82,8 +82,7 @@ Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradien
     tensor_.name = "slab";
     tensor_.dtype = arithmetic_type(gradient.dtype);
     tensor_.ndim = 3;
-    tensor_.shape = {gradient.shape[1], std::max<int64_t>(gradient.shape[0] + spare_cells, kMinCells),
-                     round_up(gradient.shape[2], kChannelMultiple)};
+    tensor_.shape = {gradient.shape[1], gradient.shape[0] + spare_cells, round_up(gradient.shape[2], kChannelMultiple)};
     memory_ = Scratch(product({tensor_.elements(), tensor_.element_bytes()}));
     tensor_ = dense_like(tensor_, memory_.data());
     if (!fits_buffer(tensor_)) {
