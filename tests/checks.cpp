@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
+#include <random>
 #include <thread>
 
 namespace deformkit::testing {
@@ -189,6 +191,37 @@ void check_threads(const Problem &problem, const Substance &least) {
         for (int repeat = 0; repeat < 2; repeat++) {
             EXPECT_TRUE(same_bits(run(problem), alone));
         }
+    }
+    ASSERT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
+}
+
+void check_nans(const Problem &problem) {
+    const std::unique_ptr<Problem> planted = problem.clone();
+    std::mt19937 random(1);
+    for (const auto &[name, numbers] : planted->numbers()) {
+        for (double &number : *numbers) {
+            if (name.find("locations") == std::string::npos && random() % 4 == 0) {
+                // The payload is in bits that every type has.
+                const uint64_t sign = random() % 2, payload = random() % 32;
+                const uint64_t bits = sign << 63 | uint64_t{0x7ff8} << 48 | payload << 45;
+                std::memcpy(&number, &bits, sizeof(number));
+            }
+        }
+    }
+    ASSERT_EQ(deformkit_set_num_threads(1), DEFORMKIT_OK);
+    const auto run_planted = [&] {
+        Outputs outputs = run(*planted);
+        for (std::vector<double> &output : outputs) {
+            std::replace_if(
+                output.begin(), output.end(), [](double x) { return std::isnan(x); }, std::nan(""));
+        }
+        return outputs;
+    };
+    const Outputs alone = run_planted();
+    for (int threads : {2, 3, 4, 16}) {
+        SCOPED_TRACE(::testing::Message() << threads << " threads");
+        ASSERT_EQ(deformkit_set_num_threads(threads), DEFORMKIT_OK);
+        EXPECT_TRUE(same_bits(run_planted(), alone));
     }
     ASSERT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
 }

@@ -15,6 +15,9 @@ void check_strides(const Problem &problem);
 
 /// Numbers of threads and repetitions, without any effect on the bits.
 void check_threads(const Problem &problem, const Substance &least);
+/// The same where inputs hold NaN of either sign with many payloads. Which of two NaN a sum keeps is not promised: of the three
+/// operands of a multiply-add, the compiler orders those of each loop as it likes.
+void check_nans(const Problem &problem);
 /// As many threads as problems call at once, each with errors of its own.
 void check_callers(const std::vector<std::unique_ptr<Problem>> &problems, const Variant &variant);
 

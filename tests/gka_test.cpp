@@ -191,6 +191,19 @@ void check_tiles(Pass pass, const Variant &variant) {
     }
 }
 
+void check_nan_threads(Pass pass, const Variant &variant) {
+    std::vector<MsdaWorkload> workloads = msda_awkward_workloads();
+    workloads.push_back(kCrowded);
+    workloads.push_back({"many_tiles", 1, 4037, 1, 16, {{7, 9}, {3, 3}}, 5, Locations::kWide});
+    for (const MsdaWorkload &workload : workloads) {
+        SCOPED_TRACE(workload.name);
+        const GkaCase c(workload, variant.type(), pass);
+        if (!c.is_trivial()) {
+            check_nans(c);
+        }
+    }
+}
+
 /// A column of more than 2^31 is the last one, also of a map that ends where float32 has no number.
 void check_huge_maps(Pass pass, const Variant &variant) {
     constexpr int64_t kWidth = std::numeric_limits<int32_t>::max();
@@ -251,6 +264,7 @@ const bool registered = [] {
         add("indices", check_indices);
         add("tiles", check_tiles);
         add("huge_maps", check_huge_maps);
+        add("nans", check_nan_threads);
         for (const MsdaWorkload *workload : {&kMixed, &kOddSizes, &kCrowded, &many_heads}) {
             for_each_variant<GkaCase>(
                 pass, "GkaThreads", workload->name,

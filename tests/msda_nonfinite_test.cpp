@@ -185,6 +185,18 @@ void check_all_outside(Pass pass, Type type) {
     }
 }
 
+void check_nan_threads(Pass pass, Type type) {
+    for (const MsdaWorkload &workload : msda_awkward_workloads()) {
+        for (const MsdaWorkload &w : {workload, crowded(workload)}) {
+            SCOPED_TRACE(w.name);
+            const MsdaCase c(w, type, pass);
+            if (!c.is_trivial()) {
+                check_nans(c);
+            }
+        }
+    }
+}
+
 const bool registered = [] {
     constexpr Locations near = Locations::kNear;
     const std::vector<MsdaWorkload> workloads = {
@@ -206,6 +218,7 @@ const bool registered = [] {
         const auto add = [&](const char *name, void (*check)(Pass, Type)) {
             for_each_variant<MsdaCase>(pass, "MsdaNonfinite", name, [=](const Variant &v) { check(pass, v.type()); });
         };
+        add("nans", check_nan_threads);
         add("many", check_many);
         add("off_map_corners", check_off_map_corners);
         add("unused_keys", check_unused_keys);
