@@ -71,7 +71,7 @@ void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardExtents 
                                     const DaBackwardValueScheduleKnobs &knobs) {
     const int lanes = extents.lanes;
     Var lane{"lane"}, vector{"vector"}, chunk{"chunk"}, go{"go"}, gi{"gi"};
-    for_common_groups(f.slab.update(), extents.num_channels, extents.num_groups, lanes, knobs.accumulators,
+    for_common_groups(f.slab.update(), extents.num_channels, extents.num_groups, lanes, knobs.accumulators, extents.check_cells,
                       [&](Stage stage, int vectors, int groups) {
                           stage.split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
                               .vectorize(lane)
@@ -85,7 +85,7 @@ void schedule_da_backward_value_cpu(DaBackwardValue &f, const DaBackwardExtents 
     schedule_da_visible(f.visible, LoopLevel(f.slab, f.corners.z), std::min(lanes, knobs.visible_vector));
     f.taps.compute_at(f.slab, f.corners.z)
         .store_in(MemoryType::Stack)
-        .bound(f.field, 0, DaBackwardValue::kFields)
+        .bound(f.field, 0, kCellFields)
         .reorder(f.field, f.p)
         .unroll(f.field)
         .vectorize(f.p, lanes, TailStrategy::RoundUp)

@@ -24,22 +24,23 @@ void schedule_da_forward_cpu(DaForward &f, Func output, const DaForwardExtents &
 
     Var lane{"lane"}, vector{"vector"}, chunk{"chunk"}, go{"go"}, gi{"gi"};
     f.sum.compute_at(output, task).vectorize(f.d, lanes, TailStrategy::RoundUp);
-    for_common_groups(f.sum.update(), D, G, lanes, knobs.accumulators, [&](Stage stage, int vectors, int groups) {
-        stage.split(f.v, vo, vi, extents.part_tile, TailStrategy::GuardWithIf)
-            .split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
-            .vectorize(lane)
-            .split(vector, chunk, vector, vectors, TailStrategy::GuardWithIf)
-            .unroll(vector)
-            .split(f.g, go, gi, groups, TailStrategy::GuardWithIf)
-            .unroll(gi)
-            .reorder(lane, vector, gi, f.samples.x, chunk, go, vi, f.samples.y, f.samples.z, vo, f.b)
-            .parallel(vo);
-    });
+    for_common_groups(f.sum.update(), D, G, lanes, knobs.accumulators, extents.check_cells,
+                      [&](Stage stage, int vectors, int groups) {
+                          stage.split(f.v, vo, vi, extents.part_tile, TailStrategy::GuardWithIf)
+                              .split(f.d, vector, lane, lanes, TailStrategy::RoundUp)
+                              .vectorize(lane)
+                              .split(vector, chunk, vector, vectors, TailStrategy::GuardWithIf)
+                              .unroll(vector)
+                              .split(f.g, go, gi, groups, TailStrategy::GuardWithIf)
+                              .unroll(gi)
+                              .reorder(lane, vector, gi, f.samples.x, chunk, go, vi, f.samples.y, f.samples.z, vo, f.b)
+                              .parallel(vo);
+                      });
 
     schedule_da_visible(f.visible, LoopLevel(f.sum, vo), std::min(lanes, knobs.visible_vector));
     f.taps.compute_at(f.sum, vi)
         .store_in(MemoryType::Stack)
-        .bound(f.field, 0, DaForward::kFields)
+        .bound(f.field, 0, kCellFields)
         .reorder(f.field, f.p)
         .unroll(f.field)
         .vectorize(f.p, lanes, TailStrategy::RoundUp)

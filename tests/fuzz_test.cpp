@@ -44,21 +44,12 @@ void avoid_ties(Case &c) {
     c.avoid_ties();
 }
 
-/// In deformable aggregation, weights and gradients that are not finite reach gradients also by way of a map without cells.
-bool reaches_empty_maps(const DaCase &c, const std::vector<double> &input) {
-    return &input != &c.in.feature_maps && std::count(c.in.shapes.begin(), c.in.shapes.end(), 0) > 0;
-}
-template <typename Case>
-bool reaches_empty_maps(const Case &, const std::vector<double> &) {
-    return false;
-}
-
 /// NaN and infinities in the maps, and in a backward in any input that is summed over.
 template <typename Case>
 void plant_nonfinite(Dice &dice, Case &c) {
     std::vector<std::vector<double> *> inputs;
     for (const auto &[name, numbers] : c.numbers()) {
-        if (numbers != &c.in.locations && (c.pass() == Pass::kBackward || inputs.empty()) && !reaches_empty_maps(c, *numbers)) {
+        if (numbers != &c.in.locations && (c.pass() == Pass::kBackward || inputs.empty())) {
             inputs.push_back(numbers);
         }
     }

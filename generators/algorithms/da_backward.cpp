@@ -28,25 +28,23 @@ BilinearTap tap_of(const Inputs &in, const Expr &map, const Expr &p, const Expr 
 }  // namespace
 
 DaBackwardSamples::DaBackwardSamples(const DaBackwardSamplesInputs &in) : visible(visible_of(in, v)) {
-    const Type type = compute_type(in.feature_maps.type()), bits = UInt(type.bits());
+    const Type type = compute_type(in.feature_maps.type());
     const Expr zero = make_zero(type);
     {
-        const SharedCorners shared =
-            shared_corners(tap_of(in, s, p, v), in.map_table(s, kFirstKey), in.check_cells, in.num_keys - 1);
-        std::vector<Expr> fields(kFields);
+        const TouchedCells cells = touched_cells(tap_of(in, s, p, v), in.map_table(s, kFirstKey), in.num_keys, in.check_cells);
+        std::vector<Expr> fields = cell_fields(cells, in.key_step);
+        fields.resize(kFields);
         for (int k = 0; k < 4; k++) {
-            fields[kPosition + k] = reinterpret(type, cast(bits, shared.key[k] * in.key_step));
-            fields[kWeight + k] = shared.weight[k];
-            fields[kAcross + k] = shared.across[k] * cast(type, in.map_table(s, kWidth));
-            fields[kDown + k] = shared.down[k] * cast(type, in.map_table(s, kHeight));
+            fields[kAcross + k] = cells.across[k] * cast(type, in.map_table(s, kWidth));
+            fields[kDown + k] = cells.down[k] * cast(type, in.map_table(s, kHeight));
         }
         taps(p, field, s, v) = mux(field, fields);
     }
 
     channels = RDom(0, in.num_channels, "channels");
     {
-        const Expr bits_of_position = reinterpret(bits, taps(visible.point(i, {v}), kPosition + c, s, v));
-        const Expr position = unsafe_promise_clamped(cast<int32_t>(bits_of_position), 0, in.max_position);
+        const Expr field = taps(visible.point(i, {v}), kPosition + c, s, v);
+        const Expr position = unsafe_promise_clamped(decode_position(field), 0, in.max_position);
         dot(g, c, i, s, v) = zero;
         dot(g, c, i, s, v) += cast(type, in.grad_output(channels, g, v)) * cast(type, in.feature_maps(channels, g, position));
     }
@@ -63,9 +61,12 @@ DaBackwardSamples::DaBackwardSamples(const DaBackwardSamplesInputs &in) : visibl
             }
             return total;
         };
+        const Expr counts = taps(point, kCellWeight, scale, v) >= 0;
         const Expr weight = cast(type, in.weights(g, scale, point, v));
         grads(g, s, p, v) = Tuple(undef(type), undef(type), undef(type));
-        grads(g, scale, point, v) = Tuple(blend(kWeight), weight * blend(kAcross), weight * blend(kDown));
+        grads(g, scale, point, v) =
+            Tuple(select(counts, blend(kCellWeight), zero), select(counts, weight * blend(kAcross), zero),
+                  select(counts, weight * blend(kDown), zero));
     }
 
     const Expr is_visible = visible.visible(p, v) != 0;
@@ -79,16 +80,10 @@ DaBackwardSamples::DaBackwardSamples(const DaBackwardSamplesInputs &in) : visibl
 }
 
 DaBackwardValue::DaBackwardValue(const DaBackwardValueInputs &in) : visible(visible_of(in, v)), slab(in.slab) {
-    const Type type = compute_type(in.grad_output.type()), bits = UInt(type.bits());
+    const Type type = compute_type(in.grad_output.type());
     {
-        const SharedCorners shared =
-            shared_corners(tap_of(in, 0, p, v), in.map_table(0, kFirstKey), in.check_cells, in.num_cells - 1);
-        std::vector<Expr> fields(kFields);
-        for (int k = 0; k < 4; k++) {
-            fields[kCell + k] = reinterpret(type, cast(bits, shared.key[k]));
-            fields[kWeight + k] = shared.weight[k];
-        }
-        taps(p, field, v) = mux(field, fields);
+        const TouchedCells cells = touched_cells(tap_of(in, 0, p, v), in.map_table(0, kFirstKey), in.num_cells, in.check_cells);
+        taps(p, field, v) = mux(field, cell_fields(cells, 1));
     }
 
     slab(d, g, cell) = undef(type);
@@ -96,12 +91,13 @@ DaBackwardValue::DaBackwardValue(const DaBackwardValueInputs &in) : visible(visi
     corners = RDom(0, 4, 0, in.num_points, 0, in.num_anchors, "corners");
     {
         const Expr anchor = corners.z;
-        corners.where(corners.y < visible.count({anchor}));
+        corners.where(corners.y < select(in.map_table(0, kWidth) > 0, visible.count({anchor}), 0));
         const Expr point = visible.point(corners.y, {anchor});
-        const auto tap = [&](int of) { return taps(point, of + corners.x, anchor); };
-        const Expr target = unsafe_promise_clamped(cast<int32_t>(reinterpret(bits, tap(kCell))), 0, in.num_cells - 1);
+        corners.where(!in.check_cells || taps(point, kCellWeight, anchor) >= 0);
+        const auto tap = [&](int of) { return Expr(taps(point, of + corners.x, anchor)); };
+        const Expr target = unsafe_promise_clamped(decode_position(tap(kPosition)), 0, in.num_cells - 1);
         const Expr gradient = cast(type, in.weights(g, point, anchor)) * cast(type, in.grad_output(d, g, anchor));
-        slab(d, g, target) += tap(kWeight) * gradient;
+        slab(d, g, target) += tap(kCellWeight) * gradient;
     }
 }
 

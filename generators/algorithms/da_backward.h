@@ -22,8 +22,8 @@ struct DaBackwardSamplesInputs {
 };
 
 struct DaBackwardSamples {
-    /// Of four corners each: positions as bits, weights of the sample and of its derivatives by x and y.
-    enum Field { kPosition = 0, kWeight = 4, kAcross = 8, kDown = 12, kFields = 16 };
+    /// After CellField: weights of the sample's derivatives by x and y.
+    enum Field { kAcross = kCellFields, kDown = kAcross + 4, kFields = kDown + 4 };
 
     Halide::Var d{"d"}, g{"g"}, v{"v"}, p{"p"}, s{"s"}, c{"c"}, i{"i"}, field{"field"}, xy{"xy"};
     Halide::RDom channels, samples, scales;  ///< samples: (i, s); scales: (g, s)
@@ -46,17 +46,15 @@ struct DaBackwardValueInputs {
     Halide::Func grad_output;       ///< (d, g, v)
     Halide::Func slab;              ///< to be defined: (d, g, cell), in the type of arithmetic; what is there already counts
     Halide::Expr num_cells, num_points, num_anchors;
-    Halide::Expr check_cells;  ///< the map is empty or reaches outside: the last cell is spare
+    Halide::Expr check_cells;  ///< the map reaches outside the slab: every cell has to be checked
 };
 
 struct DaBackwardValue {
-    enum Field { kCell = 0, kWeight = 4, kFields = 8 };  ///< of four corners each; cells as bits
-
     Halide::Var d{"d"}, g{"g"}, v{"v"}, p{"p"}, cell{"cell"}, field{"field"};
     Halide::RDom corners;  ///< corners: (c, i, v)
 
     DaVisible visible;
-    Halide::Func taps{"taps"};  ///< (p, Field, v)
+    Halide::Func taps{"taps"};  ///< (p, CellField, v)
     Halide::Func slab;
 
     explicit DaBackwardValue(const DaBackwardValueInputs &inputs);

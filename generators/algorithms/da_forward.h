@@ -18,17 +18,15 @@ struct DaForwardInputs {
     Halide::Func weights;           ///< (g, s, p * N + n, v, b)
     Halide::Expr num_keys, num_points, num_cameras, num_scales, num_parts;
     Halide::Expr key_step, max_position;  ///< see MsdaForwardInputs
-    Halide::Expr check_cells;             ///< some map is empty or reaches outside: the last key is spare, its cell zero
+    Halide::Expr check_cells;             ///< some map reaches outside `feature_maps`: every cell has to be checked
 };
 
 struct DaForward {
-    enum Field { kPosition = 0, kWeight = 4, kFields = 8 };  ///< of four corners each; positions as bits
-
     Halide::Var d{"d"}, g{"g"}, v{"v"}, a{"a"}, b{"b"}, p{"p"}, n{"n"}, s{"s"}, field{"field"};
     Halide::RDom samples, parts;  ///< samples: (i, s, n)
 
     DaVisible visible;
-    Halide::Func taps{"taps"};    ///< (p, Field, s, n, v, b)
+    Halide::Func taps{"taps"};    ///< (p, CellField, s, n, v, b)
     Halide::Func sum{"sum"};      ///< (d, g, v, b)
     Halide::Func total{"total"};  ///< (d, g, a, b): of an anchor's parts
 

@@ -1,5 +1,7 @@
 #include "generators/shared/sampling.h"
 
+#include <functional>
+
 namespace deformkit {
 
 using namespace Halide;
@@ -40,39 +42,14 @@ Expr BilinearTap::row_weight(int j) const {
     return select(has_row(j), j == 0 ? 1 - ay : ay, make_zero(ay.type()));
 }
 
-SharedCorners shared_corners(const BilinearTap &tap, const Expr &first_key, const Expr &check_cells, const Expr &spare_key) {
-    const Type type = tap.ax.type();
-    const Expr half = make_const(type, 0.5), one = make_const(type, 1);
-    struct Axis {
-        Expr cell[2], weight[2], slope[2];
-    };
-    const auto along = [&](const Expr &first, const Expr &extent, const Expr &fraction, const Expr &on0, const Expr &on1) {
-        const Expr shared = half * select(on0, one - fraction, fraction);
-        return Axis{{max(first, 0), min(first + 1, extent - 1)},
-                    {select(on0 && on1, one - fraction, shared), select(on0 && on1, fraction, shared)},
-                    {select(on1, select(on0, -one, half), -half), select(on0, select(on1, one, -half), half)}};
-    };
-    const Axis x = along(tap.column, tap.width, tap.ax, tap.has_column(0), tap.has_column(1));
-    const Axis y = along(tap.row, tap.height, tap.ay, tap.has_row(0), tap.has_row(1));
-
-    SharedCorners corners;
-    for (int c = 0; c < 4; c++) {
-        const int j = c / 2, i = c % 2;
-        const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(y.cell[j]) * tap.width + x.cell[i];
-        const Expr is_cell = wide >= 0 && wide < spare_key && tap.width > 0;
-        corners.key[c] =
-            select(check_cells, select(is_cell, cast<int32_t>(wide), spare_key), first_key + y.cell[j] * tap.width + x.cell[i]);
-        corners.weight[c] = x.weight[i] * y.weight[j];
-        corners.across[c] = x.slope[i] * y.weight[j];
-        corners.down[c] = x.weight[i] * y.slope[j];
-    }
-    return corners;
-}
-
 namespace {
 
 // No pair looks like that: its first cell would be the last of 2^31, and another behind it.
 constexpr int kNoCells = -1;
+
+Expr as_bits(Type type, const Expr &number) {
+    return reinterpret(type, cast(UInt(type.bits()), number));
+}
 
 }  // namespace
 
@@ -80,35 +57,45 @@ TouchedCells touched_cells(const BilinearTap &tap, const Expr &first_key, const 
                            const Expr &scale) {
     const Type type = tap.ax.type();
     const Expr zero = make_zero(type), half = make_const(type, 0.5), one = make_const(type, 1);
+    const auto scaled = [&](const Expr &number) { return scale.defined() ? number * scale : number; };
     // Where the map lies in the tensor, the two axes are independent of each other.
     struct Axis {
-        Expr both, cell, weight[2];
+        Expr both, cell, weight[2], slope[2];
     };
-    const auto along = [&](const Expr &first, const Expr &fraction, const Expr &on0, const Expr &on1, const Expr &scale) {
+    const auto along = [&](const Expr &first, const Expr &fraction, const Expr &on0, const Expr &on1) {
         const Expr both = on0 && on1, shared = half * select(on0, one - fraction, fraction);
-        const Expr weight[2] = {select(both, one - fraction, shared), select(both, fraction, shared)};
-        const auto scaled = [&](const Expr &weight) { return scale.defined() ? weight * scale : weight; };
-        return Axis{both, max(first, 0), {scaled(weight[0]), scaled(weight[1])}};
+        const Expr slope = half * select(on0, -one, one);
+        return Axis{both,
+                    max(first, 0),
+                    {select(both, one - fraction, shared), select(both, fraction, shared)},
+                    {select(both, -one, slope), select(both, one, slope)}};
     };
-    const Axis x = along(tap.column, tap.ax, tap.has_column(0), tap.has_column(1), Expr());
-    const Axis y = along(tap.row, tap.ay, tap.has_row(0), tap.has_row(1), scale);
+    const Axis x = along(tap.column, tap.ax, tap.has_column(0), tap.has_column(1));
+    Axis y = along(tap.row, tap.ay, tap.has_row(0), tap.has_row(1));
+    for (int j = 0; j < 2; j++) {
+        y.weight[j] = scaled(y.weight[j]);
+        y.slope[j] = scaled(y.slope[j]);
+    }
     const Expr key = first_key + y.cell * tap.width + x.cell;
 
     // Elsewhere they share within each row first, then between the rows.
-    Expr is_cell[4], wide[4], weight[4];
+    Expr is_cell[4], wide[4];
     for (int c = 0; c < 4; c++) {
         const int j = c / 2, i = c % 2;
         wide[c] = cast<int64_t>(first_key) + cast<int64_t>(tap.row + j) * tap.width + tap.column + i;
         is_cell[c] = tap.inside && tap.has_row(j) && tap.has_column(i) && wide[c] >= 0 && wide[c] < num_keys;
-        weight[c] = select(is_cell[c], tap.column_weight(i) * tap.row_weight(j) * scale, zero);
     }
     const Expr has[2] = {is_cell[0] || is_cell[1], is_cell[2] || is_cell[3]};
-    const auto shared = [&](int c) {
+    const auto shared = [&](const std::function<Expr(int, int)> &corner, int c) {
+        const auto alone = [&](int c) { return select(is_cell[c], scaled(corner(c / 2, c % 2)), zero); };
         const auto in_row = [&](int c) {
-            return select(is_cell[c] && is_cell[c ^ 1], weight[c], half * (weight[c] + weight[c ^ 1]));
+            return select(is_cell[c] && is_cell[c ^ 1], alone(c), half * (alone(c) + alone(c ^ 1)));
         };
         return select(has[0] && has[1], in_row(c), half * (in_row(c) + in_row(c ^ 2)));
     };
+    const auto weight = [&](int j, int i) { return tap.column_weight(i) * tap.row_weight(j); };
+    const auto across = [&](int j, int i) { return (i == 0 ? -one : one) * tap.row_weight(j); };
+    const auto down = [&](int j, int i) { return tap.column_weight(i) * (j == 0 ? -one : one); };
 
     TouchedCells cells;
     cells.any = select(check_cells, has[0] || has[1], tap.inside);
@@ -122,34 +109,49 @@ TouchedCells touched_cells(const BilinearTap &tap, const Expr &first_key, const 
     for (int c = 0; c < 4; c++) {
         const int j = c / 2, i = c % 2;
         cells.is_cell[c] = select(check_cells, is_cell[c], tap.inside && tap.has_row(j) && tap.has_column(i));
-        cells.weight[c] = select(check_cells, shared(c), x.weight[i] * y.weight[j]);
+        cells.weight[c] = select(check_cells, shared(weight, c), x.weight[i] * y.weight[j]);
+        cells.across[c] = select(check_cells, shared(across, c), x.slope[i] * y.weight[j]);
+        cells.down[c] = select(check_cells, shared(down, c), x.weight[i] * y.slope[j]);
     }
     return cells;
 }
 
 Expr encode_pair(Type type, const Expr &position, const Expr &apart) {
-    const Type bits = UInt(type.bits());
-    return reinterpret(type, cast(bits, select(apart, position | Int(32).min(), position)));
+    return as_bits(type, select(apart, position | Int(32).min(), position));
 }
 
 Expr decode_pair(const Expr &pair, const Expr &i, const Expr &step) {
-    const Expr bits = cast<int32_t>(reinterpret(UInt(pair.type().bits()), pair)), first = bits & Int(32).max();
+    const Expr bits = decode_position(pair), first = bits & Int(32).max();
     return first + select(i == 1 && bits < 0, step, 0);
 }
 
 std::vector<Expr> tap_fields(const TouchedCells &cells, const Expr &step) {
     const Type type = cells.weight[0].type();
-    std::vector<Expr> fields;
-    for (int j = 0; j < 2; j++) {
-        fields.push_back(encode_pair(type, cells.key[j] * step, cells.apart[j]));
-    }
-    fields[kPair] = select(cells.any, fields[kPair], reinterpret(type, make_const(UInt(type.bits()), kNoCells)));
+    const Expr first = encode_pair(type, cells.key[0] * step, cells.apart[0]);
+    std::vector<Expr> fields = {select(cells.any, first, as_bits(type, kNoCells)),
+                                encode_pair(type, cells.key[1] * step, cells.apart[1])};
     fields.insert(fields.end(), cells.weight, cells.weight + 4);
     return fields;
 }
 
+std::vector<Expr> cell_fields(const TouchedCells &cells, const Expr &step) {
+    const Type type = cells.weight[0].type();
+    std::vector<Expr> fields;
+    for (int c = 0; c < 4; c++) {
+        const Expr first = cells.key[c / 2] * step;
+        fields.push_back(as_bits(type, c % 2 == 0 ? first : first + select(cells.apart[c / 2], step, 0)));
+    }
+    fields.insert(fields.end(), cells.weight, cells.weight + 4);
+    fields[kCellWeight] = select(cells.any, fields[kCellWeight], make_const(type, -1));
+    return fields;
+}
+
+Expr decode_position(const Expr &field) {
+    return cast<int32_t>(reinterpret(UInt(field.type().bits()), field));
+}
+
 Expr touches_cells(const Expr &first_pair) {
-    return cast<int32_t>(reinterpret(UInt(first_pair.type().bits()), first_pair)) != kNoCells;
+    return decode_position(first_pair) != kNoCells;
 }
 
 Expr ordered_add(const Expr &a, const Expr &b) {

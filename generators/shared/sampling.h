@@ -37,16 +37,17 @@ struct BilinearTap {
 /// The cells that a sample touches. A corner that is no cell stands on a neighbour that is one, and the two share what that one
 /// counts for: so NaN and infinities in cells reach what they should and nothing else, without a second look at any cell.
 struct TouchedCells {
-    Halide::Expr any;         ///< where there is none, keys are those of some cell, and weights mean nothing
-    Halide::Expr is_cell[4];  ///< corner c = 2 * j + i, (row + j, column + i)
-    Halide::Expr key[2];      ///< of corner 2 * j, in the tensor whatever the location
-    Halide::Expr apart[2];    ///< corner 2 * j + 1 has the next key, otherwise the same
-    Halide::Expr weight[4];   ///< of the bilinear sample, times `scale`
+    Halide::Expr any;                 ///< where there is none, keys are those of some cell, and weights mean nothing
+    Halide::Expr is_cell[4];          ///< corner c = 2 * j + i, (row + j, column + i)
+    Halide::Expr key[2];              ///< of corner 2 * j, in the tensor whatever the location
+    Halide::Expr apart[2];            ///< corner 2 * j + 1 has the next key, otherwise the same
+    Halide::Expr weight[4];           ///< of the bilinear sample
+    Halide::Expr across[4], down[4];  ///< of its derivatives by x and y, in cells
 };
 
-/// With `check_cells` the map may reach outside the tensor, whatever its size and first key.
+/// With `check_cells` the map may reach outside the tensor, whatever its size and first key. `scale` multiplies all weights.
 TouchedCells touched_cells(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &num_keys,
-                           const Halide::Expr &check_cells, const Halide::Expr &scale);
+                           const Halide::Expr &check_cells, const Halide::Expr &scale = {});
 
 /// The two cells of a row, as bits of `type`: where the first lies, and whether the second lies a step further on.
 Halide::Expr encode_pair(Halide::Type type, const Halide::Expr &position, const Halide::Expr &apart);
@@ -60,17 +61,11 @@ std::vector<Halide::Expr> tap_fields(const TouchedCells &cells, const Halide::Ex
 /// Whether there are any cells, by the first pair. Samples without are left out: their cells are not theirs.
 Halide::Expr touches_cells(const Halide::Expr &first_pair);
 
-/// The same for corners one by one, with derivatives, where a cell of zeros is kept for corners that are no cells.
-struct SharedCorners {
-    Halide::Expr key[4];
-    Halide::Expr weight[4];           ///< of the bilinear sample
-    Halide::Expr across[4], down[4];  ///< of its derivatives by x and y, in cells
-};
-
-/// With `check_cells` the map may be empty or reach outside the tensor, whatever its size and first key: corners that are no cells
-/// get the key `spare_key`.
-SharedCorners shared_corners(const BilinearTap &tap, const Halide::Expr &first_key, const Halide::Expr &check_cells,
-                             const Halide::Expr &spare_key);
+/// The same with four positions, as bits: for corners off the map those of the cells that they stand on. The first weight is
+/// negative where there are no cells.
+enum CellField { kPosition = 0, kCellWeight = 4, kCellFields = 8 };
+std::vector<Halide::Expr> cell_fields(const TouchedCells &cells, const Halide::Expr &step);
+Halide::Expr decode_position(const Halide::Expr &field);
 
 /// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per
 /// term: reassociated, the chain of four dependent multiply-adds per sample is what a sum takes.

@@ -138,11 +138,8 @@ private:
         run_kernel(samples_kernel_, args, {});
     }
 
-    int64_t spare_cells() const { return a_.check_cells ? 1 : 0; }
-
     void scatter_all(const Batches &in, const Tensor &gradient) const {
-        const bool direct = can_be_slab(gradient) && spare_cells() == 0,
-                   stream = worth_streaming(gradient, knobs_.streaming_bytes);
+        const bool direct = can_be_slab(gradient), stream = worth_streaming(gradient, knobs_.streaming_bytes);
         // Blocks of channels are independent of each other, so that how many there are changes no bit.
         const int64_t slabs = std::max<int64_t>(1, in.count * groups_.count());
         const int64_t wanted = std::clamp<int64_t>(divide_up(knobs_.tasks_per_thread * threads_, slabs), 1, a_.G);
@@ -155,7 +152,7 @@ private:
             if (direct) {
                 clear_block(of_task);
             }
-            const Slab slab(of_task, direct, spare_cells());
+            const Slab slab(of_task, direct);
             const Tensor rows = slice(item(in.rows, 0, b), 1, g, num_groups);
             for (const int64_t map : group) {
                 const int64_t n = map / a_.S, s = map % a_.S;
@@ -185,14 +182,14 @@ private:
         const int64_t channels = round_up(a_.D, kChannelMultiple);
         Batches in;
         in.table = tensors.make_levels(a_.N * a_.S);
-        in.maps = {tensors.make(type, {1, a_.K + 1, a_.G, channels}, 2), static_cast<int32_t>(a_.K + 1), 0};
+        in.maps = {tensors.make(type, {1, a_.K, a_.G, channels}, 2), static_cast<int32_t>(a_.K), 0};
         in.rows = tensors.make(type, {1, anchors_, a_.G, channels}, 2);
         in.locations = in.grad_locations = tensors.make(type, {1, anchors_, points_, a_.N, 2}, 1);
         in.weights = in.grad_weights = tensors.make(type, {1, anchors_, points_, a_.N, a_.S, a_.G}, 2);
         parallel_for(1, [&](int) { run_tile(in, 0, 0, {0, anchors_}, {0, points_}); });
         if (grad_maps_) {
             parallel_for(1, [&](int) {
-                const Slab slab(tensors.make(type, {a_.K, a_.G, a_.D}, 2), false, spare_cells());
+                const Slab slab(tensors.make(type, {a_.K, a_.G, a_.D}, 2), false);
                 scatter_map(in.table.part(0, 1), 0, tensors.make(type, {a_.A, a_.P, 2}, 1),
                             tensors.make(type, {a_.A, a_.P, a_.G}, 1), tensors.make(type, {a_.A, a_.G, channels}, 2),
                             slab.tensor());
@@ -213,7 +210,6 @@ private:
                 a_.S,
                 anchors_,
                 points_,
-                a_.check_cells,
                 grad_maps_.has_value()};
     }
 

@@ -8,17 +8,15 @@ namespace deformkit {
 
 DaCells::DaCells(CallMemory &memory, const DaInputs &a, const Variant &variant, int64_t count)
     : table_(reserve_levels(memory, a.N * a.S)),
-      cells_(memory, slice(a.feature_maps, 0, 0, count), variant, {}, {0, 1, 2, 3}, a.K + (a.check_cells ? 1 : 0)) {}
+      cells_(memory, slice(a.feature_maps, 0, 0, count), variant, {}, {0, 1, 2, 3}, a.K) {}
 
 LevelTable DaCells::make_table(const DaInputs &a) {
-    LevelTable table = make_level_table(
+    return make_level_table(
         table_, a.N * a.S, [&](int64_t map) { return a.level(map); }, 1, 1, a.K);
-    table.check_cells = a.check_cells;
-    return table;
 }
 
 int64_t batches_at_once(const DaInputs &a, const Tensor &output, int64_t bytes) {
-    bool in_place = dense(a.feature_maps, 3) && a.D % kChannelMultiple == 0 && !a.check_cells;
+    bool in_place = dense(a.feature_maps, 3) && a.D % kChannelMultiple == 0;
     bool at_once = true;
     for (const Tensor *tensor : {&a.feature_maps, &a.sample_locations, &a.weights, &output}) {
         in_place &= fits_buffer(*tensor);

@@ -6,8 +6,6 @@
 
 namespace deformkit {
 
-/// With a spare cell of zeros behind the others, where some map has no cells or some outside feature_maps: kernels then give
-/// what is no cell the place of the spare one.
 class DaCells {
 public:
     DaCells() = default;

@@ -74,7 +74,7 @@ int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads, const
     return std::min(channels, best * kChannelMultiple);
 }
 
-Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradient_(gradient) {
+Slab::Slab(const Tensor &gradient, bool in_place) : gradient_(gradient) {
     if (in_place) {
         tensor_ = gradient.swap_axes(0, 1);
         return;
@@ -82,7 +82,7 @@ Slab::Slab(const Tensor &gradient, bool in_place, int64_t spare_cells) : gradien
     tensor_.name = "slab";
     tensor_.dtype = arithmetic_type(gradient.dtype);
     tensor_.ndim = 3;
-    tensor_.shape = {gradient.shape[1], gradient.shape[0] + spare_cells, round_up(gradient.shape[2], kChannelMultiple)};
+    tensor_.shape = {gradient.shape[1], gradient.shape[0], round_up(gradient.shape[2], kChannelMultiple)};
     memory_ = Scratch(product({tensor_.elements(), tensor_.element_bytes()}));
     tensor_ = dense_like(tensor_, memory_.data());
     if (!fits_buffer(tensor_)) {

@@ -63,8 +63,8 @@ int64_t channels_of_slab(int64_t channels, int64_t slabs, int64_t threads, const
 /// detr_encoder (2-core EPYC, AVX-512, float32).
 class Slab {
 public:
-    /// The gradient itself, which its owner has cleared, or else zeros, of `spare_cells` more than that has.
-    Slab(const Tensor &gradient, bool in_place, int64_t spare_cells = 0);
+    /// The gradient itself, which its owner has cleared, or else zeros.
+    Slab(const Tensor &gradient, bool in_place);
 
     /// [heads, cells, D'] in the type of arithmetic.
     const Tensor &tensor() const { return tensor_; }

@@ -20,22 +20,6 @@ Level DaInputs::level(int64_t map) const {
 
 namespace {
 
-/// Those that lie in memory: however many are claimed, no more need be looked at.
-class DistinctMaps {
-public:
-    explicit DistinctMaps(const DaInputs &a) : a_(a), cameras_(distinct(0, a.N)), scales_(distinct(1, a.S)) {}
-    int64_t count() const { return cameras_ * scales_; }
-    Level level(int64_t i) const { return a_.level(i / scales_ * a_.S + i % scales_); }
-
-private:
-    int64_t distinct(int axis, int64_t extent) const {
-        return a_.spatial_shape.strides[axis] == 0 && a_.scale_start_index.strides[axis] == 0 ? 1 : extent;
-    }
-
-    const DaInputs &a_;
-    int64_t cameras_, scales_;
-};
-
 /// [.., .., C] as [.., .., G, D]; also where there are no channels.
 Tensor by_groups(const Tensor &tensor, const DaInputs &a) {
     Tensor split = tensor.split_axis(2, a.D);
@@ -89,15 +73,6 @@ DaInputs view_da_inputs(const DLTensor *feature_maps, const DLTensor *spatial_sh
     return a;
 }
 
-/// To be called when all else is checked.
-void check_maps(DaInputs &a) {
-    const DistinctMaps maps(a);
-    for (int64_t i = 0; i < maps.count() && !a.is_empty(); i++) {
-        const Level level = maps.level(i);
-        a.check_cells |= level.empty() || !level.fits(a.K);
-    }
-}
-
 /// The output or its gradient, [B, A, C], as [B, A, G, D].
 Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &a) {
     const Tensor anchors = view(name, tensor, {3});
@@ -112,11 +87,9 @@ Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &a)
 
 void drop_unused_keys(DaInputs &a) {
     const int64_t step = std::max(std::abs(a.feature_maps.strides[1]), product({a.G, round_up(a.D, kChannelMultiple)}));
-    // With a spare cell.
-    if (a.is_empty() || a.feature_maps.empty() || keys_addressable(a.K + 1, step)) {
+    if (a.is_empty() || a.feature_maps.empty() || keys_addressable(a.K, step)) {
         return;
     }
-    const DistinctMaps maps(a);
     const KeyRange used = used_keys(
         maps.count(), [&](int64_t i) { return maps.level(i); }, a.K);
     a.feature_maps = slice(a.feature_maps, 1, used.first, used.count);
@@ -131,7 +104,6 @@ DaForwardCall check_da_forward(const DLTensor *feature_maps, const DLTensor *spa
     const DaInputs &a = call.inputs;
     call.output = view_anchors("output", output, a);
     require_no_overlap(call.output, {&a.feature_maps, &a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights});
-    check_maps(call.inputs);
     return call;
 }
 
@@ -152,7 +124,6 @@ DaBackwardCall check_da_backward(const DLTensor *feature_maps, const DLTensor *s
     if (call.grad_feature_maps) {
         call.grad_feature_maps = by_groups(*call.grad_feature_maps, a);
     }
-    check_maps(call.inputs);
     return call;
 }
 

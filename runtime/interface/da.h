@@ -16,8 +16,7 @@ struct DaInputs {
     Tensor sample_locations;   // [B, A, P, N, 2]
     Tensor weights;            // [B, A, P, N, S, G]
     int64_t B, K, G, D, A, P, N, S;
-    int64_t first_key = 0;     // of feature_maps, among those that scale_start_index counts: see drop_unused_keys()
-    bool check_cells = false;  ///< some map has no cells, or some outside feature_maps
+    int64_t first_key = 0;  // of feature_maps, among those that scale_start_index counts: see drop_unused_keys()
 
     bool is_empty() const { return K == 0 || P == 0 || N == 0 || S == 0; }
     /// Of map n * S + s.
