@@ -20,6 +20,22 @@ Level DaInputs::level(int64_t map) const {
 
 namespace {
 
+/// Those that lie in memory: however many are claimed, no more need be looked at.
+class DistinctMaps {
+public:
+    explicit DistinctMaps(const DaInputs &a) : a_(a), cameras_(distinct(0, a.N)), scales_(distinct(1, a.S)) {}
+    int64_t count() const { return cameras_ * scales_; }
+    Level level(int64_t i) const { return a_.level(i / scales_ * a_.S + i % scales_); }
+
+private:
+    int64_t distinct(int axis, int64_t extent) const {
+        return a_.spatial_shape.strides[axis] == 0 && a_.scale_start_index.strides[axis] == 0 ? 1 : extent;
+    }
+
+    const DaInputs &a_;
+    int64_t cameras_, scales_;
+};
+
 /// [.., .., C] as [.., .., G, D]; also where there are no channels.
 Tensor by_groups(const Tensor &tensor, const DaInputs &a) {
     Tensor split = tensor.split_axis(2, a.D);
@@ -90,6 +106,7 @@ void drop_unused_keys(DaInputs &a) {
     if (a.is_empty() || a.feature_maps.empty() || keys_addressable(a.K, step)) {
         return;
     }
+    const DistinctMaps maps(a);
     const KeyRange used = used_keys(
         maps.count(), [&](int64_t i) { return maps.level(i); }, a.K);
     a.feature_maps = slice(a.feature_maps, 1, used.first, used.count);
