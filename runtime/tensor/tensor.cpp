@@ -155,14 +155,16 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
     if (tensor->dtype.lanes != 1) {
         fail(DEFORMKIT_WRONG_DTYPE, name, "a type of one lane", dtype_name(tensor->dtype));
     }
-    switch (tensor->device.device_type) {
+    int32_t device = 0;  // any number may come, and an enum with another is undefined
+    std::memcpy(&device, &tensor->device.device_type, sizeof(device));
+    switch (device) {
         case kDLCPU:
         case kDLCUDAHost:
         case kDLROCMHost:
             break;
         default:
             fail(DEFORMKIT_WRONG_DEVICE, name, "host memory (DLPack device type " + std::to_string(kDLCPU) + ")",
-                 "DLPack device type " + std::to_string(tensor->device.device_type));
+                 "DLPack device type " + std::to_string(device));
     }
     if (std::find(ndims.begin(), ndims.end(), tensor->ndim) == ndims.end()) {
         std::string expected;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <sstream>
+#include <tuple>
 
 #include "tests/da_case.h"
 #include "tests/gka_case.h"
@@ -198,13 +199,23 @@ struct TensorState {
         }
         int128 low = 0, high = 0;
         for (int i = 0; i < axes(); i++) {
-            const int128 far = int128{shape[i] - 1} * stride(i);
+            const int128 far = std::clamp(int128{shape[i] - 1} * stride(i), -(int128{1} << 80), int128{1} << 80);
             (far < 0 ? low : high) += far;
         }
         return {low * element_bytes(), (high + 1) * element_bytes()};
     }
     bool is_gone() const { return null || null_shape || null_data; }
 };
+
+// As numbers: an enum that holds none of its values is undefined.
+void set_device(DLTensor &tensor, int32_t device) {
+    std::memcpy(&tensor.device.device_type, &device, sizeof(device));
+}
+int32_t device_of(const DLTensor &tensor) {
+    int32_t device = 0;
+    std::memcpy(&device, &tensor.device.device_type, sizeof(device));
+    return device;
+}
 
 /// Memory with an unmapped page on either side, both right beside the bytes if these are whole pages.
 class Region {
@@ -414,7 +425,7 @@ void HostileCall::apply(Change change, uint8_t which, uint8_t axis, int64_t valu
             }
             break;
         case Change::kDevice:
-            t.dl.device.device_type = static_cast<DLDeviceType>(value & 31);
+            set_device(t.dl, static_cast<int32_t>(value & 31));
             t.dl.device.device_id = static_cast<int32_t>(value >> 32);
             break;
         case Change::kPointer:
@@ -482,7 +493,8 @@ bool HostileCall::map_memory() {
         if (leader.leader >= 0) {
             continue;
         }
-        auto [low, high] = leader.reach();
+        int128 low = 0, high = 0;
+        std::tie(low, high) = leader.reach();
         for (const TensorState &t : tensors_) {
             if (t.leader == static_cast<int>(i)) {
                 const auto [its_low, its_high] = t.reach();
@@ -753,6 +765,11 @@ bool HostileCall::compare() const {
         if (t.leader >= 0 || t.count() > kMaxElements || t.dl.dtype.lanes != 1) {
             return false;  // inputs that lie in an output's memory may be gone
         }
+        for (int axis = 0; axis < t.axes(); axis++) {
+            if (t.shape[axis] > kMaxElements) {
+                return false;  // empty otherwise
+            }
+        }
     }
     for (const Region &region : regions_) {
         if (!region.is_small()) {
@@ -818,7 +835,7 @@ std::string HostileCall::text() const {
         t.null_shape ? void(out << "NULL") : list(t.shape, t.axes());
         out << ", strides ";
         t.null_strides ? void(out << "NULL") : list(t.strides, t.axes());
-        out << ", offset " << t.dl.byte_offset << ", device " << t.dl.device.device_type;
+        out << ", offset " << t.dl.byte_offset << ", device " << device_of(t.dl);
         if (t.null_data) {
             out << ", data NULL";
         }
