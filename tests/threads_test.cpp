@@ -135,14 +135,14 @@ size_t stack_of(Body &&body) {
     return kStack - static_cast<size_t>(unused);
 }
 
-// With one thread all work is the caller's. What kernels take on the stack is bounded, whatever the shape: the most, 237 KiB, was
+// With one thread all work is the caller's. What kernels take on the stack is bounded, whatever the shape: the most, 341 KiB, was
 // seen in deformable aggregation.
 TEST(Threads, SmallStacks) {
     ASSERT_EQ(deformkit_set_num_threads(1), DEFORMKIT_OK);
     std::vector<std::unique_ptr<Problem>> problems;
     for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
         for (const Type type : {Type::kF32, Type::kF64}) {
-            for (const int64_t points : {4, 64, 256, 1024}) {
+            for (const int64_t points : {4, 64, 200, 1024}) {
                 const MsdaWorkload workload{"", 1, 40, 1, 16, {{12, 16}}, points, Locations::kWide};
                 problems.push_back(std::make_unique<MsdaCase>(workload, type, pass));
                 problems.push_back(std::make_unique<GkaCase>(workload, type, pass));

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kSpin{20};    // to sleep and be woken takes about as long
 constexpr std::chrono::milliseconds kRetry{100};  // before threads are started again that could not be
-constexpr size_t kStackBytes = size_t{1} << 20;   // of which a program's thread-local variables take some
+constexpr size_t kStackBytes = size_t{2} << 20;   // of which a program's thread-local variables take some
 constexpr uint32_t kWaiting = uint32_t{1} << 31;
 
 thread_local Loop *current = nullptr;  // the outermost loop of the task that this thread runs
