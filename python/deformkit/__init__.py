@@ -29,6 +29,7 @@ __all__ = [
     "last_variant",
     "multi_scale_deformable_attn",
     "multi_scale_deformable_attn_backward",
+    "release_memory",
     "set_num_threads",
     "set_target",
 ]
@@ -50,6 +51,11 @@ def set_num_threads(count: int) -> None:
 def get_num_threads() -> int:
     """What set_num_threads or the environment variable DEFORMKIT_NUM_THREADS set; 0: one per core."""
     return _native.get_num_threads()
+
+
+def release_memory() -> None:
+    """Gives back to the system the memory that is kept between calls, at most 256 MiB, as far as no running call uses it."""
+    _native.release_memory()
 
 
 def last_variant() -> str:

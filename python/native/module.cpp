@@ -141,6 +141,7 @@ NB_MODULE(_native, module) {
         "set_target",
         [](std::optional<std::string> target) { check(deformkit_set_target(target ? target->c_str() : nullptr)); },
         nb::arg("target").none());
+    module.def("release_memory", deformkit_release_memory);
     module.def("last_variant", deformkit_last_variant);
     module.def("version", deformkit_version);
     module.def("storage_types", [] {

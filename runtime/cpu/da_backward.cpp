@@ -27,7 +27,7 @@ public:
           grad_locations_(call.grad_locations),
           grad_weights_(call.grad_weights),
           samples_kernel_(choose_variant("da_backward_samples", a_.feature_maps.dtype)),
-          maps_kernel_(choose_variant("da_backward_value", a_.feature_maps.dtype)),
+          maps_kernel_(choose_variant("da_backward_value", a_.feature_maps.dtype, samples_kernel_.target)),
           narrow_kernel_(companion(maps_kernel_, "convert_narrow")),
           knobs_(host_knobs<DaBackwardValueHostKnobs>(maps_kernel_)) {
         if (is_nothing()) {
@@ -183,33 +183,33 @@ private:
         Batches in;
         in.table = tensors.make_levels(a_.N * a_.S);
         in.maps = {tensors.make(type, {1, a_.K, a_.G, channels}, 2), static_cast<int32_t>(a_.K), 0};
-        in.rows = tensors.make(type, {1, anchors_, a_.G, channels}, 2);
-        in.locations = in.grad_locations = tensors.make(type, {1, anchors_, points_, a_.N, 2}, 1);
-        in.weights = in.grad_weights = tensors.make(type, {1, anchors_, points_, a_.N, a_.S, a_.G}, 2);
-        parallel_for(1, [&](int) { run_tile(in, 0, 0, {0, anchors_}, {0, points_}); });
+        const int64_t anchors = trial_size(anchors_), points = trial_size(points_), keys = trial_size(a_.K);
+        in.rows = tensors.make(type, {1, anchors, a_.G, channels}, 2);
+        in.locations = in.grad_locations = tensors.make(type, {1, anchors, points, a_.N, 2}, 1);
+        in.weights = in.grad_weights = tensors.make(type, {1, anchors, points, a_.N, a_.S, a_.G}, 2);
+        parallel_for(1, [&](int) { run_tile(in, 0, 0, {0, anchors}, {0, points}); });
         if (grad_maps_) {
             parallel_for(1, [&](int) {
-                const Slab slab(tensors.make(type, {a_.K, a_.G, a_.D}, 2), false);
-                scatter_map(in.table.part(0, 1), 0, tensors.make(type, {a_.A, a_.P, 2}, 1),
-                            tensors.make(type, {a_.A, a_.P, a_.G}, 1), tensors.make(type, {a_.A, a_.G, channels}, 2),
-                            slab.tensor());
+                const Slab slab(tensors.make(type, {keys, a_.G, a_.D}, 2), false);
+                scatter_map(in.table.part(0, 1), 0, tensors.make(type, {1, a_.P, 2}, 1), tensors.make(type, {1, a_.P, a_.G}, 1),
+                            tensors.make(type, {1, a_.G, channels}, 2), slab.tensor());
                 slab.store(narrow_kernel_, false);
             });
         }
     }
 
-    std::vector<int64_t> trial_key() const override {
+    // The kernel that scatters takes one anchor after the other.
+    TrialKey trial_key() const override {
         return {reinterpret_cast<intptr_t>(&samples_kernel_),
                 reinterpret_cast<intptr_t>(&maps_kernel_),
-                a_.K,
+                trial_size(a_.K),
                 a_.G,
                 a_.D,
-                a_.A,
                 a_.P,
                 a_.N,
                 a_.S,
-                anchors_,
-                points_,
+                trial_size(anchors_),
+                trial_size(points_),
                 grad_maps_.has_value()};
     }
 

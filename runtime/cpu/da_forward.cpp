@@ -93,18 +93,20 @@ private:
         const LevelTable table = maps_.make_table(a_);
         for (int64_t first = 0; first < a_.B; first += count_) {
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, std::min(count_, a_.B - first)); };
-            run_task(table, maps_.load(part(a_.feature_maps)), arrange(locations_.load(part(a_.sample_locations)), parts_),
+            run_task(table, anchor_tile(), maps_.load(part(a_.feature_maps)),
+                     arrange(locations_.load(part(a_.sample_locations)), parts_),
                      arrange(weights_.load(part(a_.weights)), parts_), target_.of(part(output_)));
             target_.store(part(output_));
         }
         set_last_variant(kernel_.name);
     }
 
-    void run_task(const LevelTable &table, const Cells &cells, const Tensor &at, const Tensor &by, const Tensor &result) const {
+    void run_task(const LevelTable &table, int64_t tile, const Cells &cells, const Tensor &at, const Tensor &by,
+                  const Tensor &result) const {
         Buffer maps(cells.tensor), map_table(table.tensor()), locations(at), weights(by), output(result);
         maps.flatten_keys(2);
         int32_t num_keys = cells.num_keys, key_step = cells.key_step, num_cameras = static_cast<int32_t>(a_.N);
-        int32_t num_parts = static_cast<int32_t>(parts_.count), anchors = static_cast<int32_t>(anchor_tile());
+        int32_t num_parts = static_cast<int32_t>(parts_.count), anchors = static_cast<int32_t>(tile);
         int32_t parts = parts_.count > 1 ? 1 : anchors;
         bool check_cells = table.check_cells;
         void *args[] = {maps.get(),   map_table.get(), locations.get(), weights.get(), &num_keys, &key_step,
@@ -114,15 +116,22 @@ private:
 
     void try_tasks(TrialTensors &tensors) const override {
         const DLDataType type = a_.feature_maps.dtype;
-        const int64_t rows = anchor_tile() * parts_.count, points = parts_.points * a_.N;
+        const int64_t anchors = trial_size(anchor_tile()), rows = anchors * parts_.count, points = parts_.points * a_.N;
         const Cells cells{tensors.make(type, {1, a_.K, a_.G, round_up(a_.D, kChannelMultiple)}, 2), static_cast<int32_t>(a_.K),
                           0};
-        run_task(tensors.make_levels(a_.N * a_.S), cells, tensors.make(type, {1, rows, points, 2}, 2),
-                 tensors.make(type, {1, rows, points, a_.S, a_.G}, 1), tensors.make(type, {1, anchor_tile(), a_.G, a_.D}, 2));
+        run_task(tensors.make_levels(a_.N * a_.S), anchors, cells, tensors.make(type, {1, rows, points, 2}, 2),
+                 tensors.make(type, {1, rows, points, a_.S, a_.G}, 1), tensors.make(type, {1, anchors, a_.G, a_.D}, 2));
     }
 
-    std::vector<int64_t> trial_key() const override {
-        return {reinterpret_cast<intptr_t>(&kernel_), a_.G, a_.D, parts_.points, parts_.count, a_.N, a_.S, anchor_tile()};
+    TrialKey trial_key() const override {
+        return {reinterpret_cast<intptr_t>(&kernel_),
+                a_.G,
+                a_.D,
+                parts_.points,
+                parts_.count,
+                a_.N,
+                a_.S,
+                trial_size(anchor_tile())};
     }
 
     DaInputs a_;

@@ -34,7 +34,7 @@ public:
         if (locations.dtype.bits == 32) {
             kind_ = locations.dtype.code == kDLInt ? kIntLocation : kFloatLocation;
         } else {
-            convert_ = &choose_variant("gka_cells", locations.dtype);
+            convert_ = &choose_variant("gka_cells", locations.dtype, variant.target);
             cells_ = Staged(memory, dense_like(as_bits(locations), nullptr));
         }
         given_ = stage_samples(memory, locations, variant);
@@ -101,6 +101,13 @@ void run_heads(const Variant &kernel, const MsdaInputs &a, const Samples &in, co
     run_kernel(kernel, args, {});
 }
 
+/// Queries of a trial: kernels take so many at a time, at most.
+int64_t trial_queries(int64_t queries) {
+    return std::min(trial_size(queries), std::max({highest<GkaForwardScheduleKnobs>("tap_queries"),
+                                                   highest<GkaBackwardSamplesScheduleKnobs>("tap_queries"),
+                                                   highest<GkaBackwardValueScheduleKnobs>("tap_queries")}));
+}
+
 /// What a task of run_heads() is tried on.
 Samples try_samples(TrialTensors &tensors, const MsdaInputs &a, int64_t query_tile) {
     return {1, query_tile, tensors.make_levels(a.samples()), kIntLocation,
@@ -149,14 +156,15 @@ private:
         set_last_variant(kernel_.name);
     }
     void try_tasks(TrialTensors &tensors) const override {
-        const Samples in = try_samples(tensors, a_, query_tile(knobs_, threads_, a_, count_));
+        const Samples in = try_samples(tensors, a_, trial_queries(query_tile(knobs_, threads_, a_, count_)));
         run_heads(kernel_, a_, in, try_cells(tensors, a_),
                   by_heads(tensors.make(a_.value.dtype, {1, in.query_tile, a_.M * a_.samples()}, 1), a_),
                   tensors.make(a_.value.dtype, {1, in.query_tile, a_.M, a_.D}, 2));
     }
 
-    std::vector<int64_t> trial_key() const override {
-        return {reinterpret_cast<intptr_t>(&kernel_), a_.M, a_.samples(), a_.D, query_tile(knobs_, threads_, a_, count_)};
+    TrialKey trial_key() const override {
+        return {reinterpret_cast<intptr_t>(&kernel_), a_.M, a_.samples(), a_.D,
+                trial_queries(query_tile(knobs_, threads_, a_, count_))};
     }
 
     MsdaInputs a_;
@@ -178,7 +186,7 @@ public:
           grad_value_(call.grad_value),
           grad_weights_(call.grad_weights),
           samples_kernel_(choose_variant("gka_backward_samples", a_.value.dtype)),
-          value_kernel_(choose_variant("gka_backward_value", a_.value.dtype)),
+          value_kernel_(choose_variant("gka_backward_value", a_.value.dtype, samples_kernel_.target)),
           knobs_(host_knobs<GkaBackwardValueHostKnobs>(value_kernel_)),
           often_(a_.reads_per_cell_reach(knobs_.head_major_reads)),
           whole_(product({a_.B, a_.M}) >= knobs_.many_heads &&
@@ -251,11 +259,11 @@ private:
         return all;
     }
 
-    /// Adds up what `heads` heads from m on of `count` batch items from b on have for the cells of a group.
+    /// Adds up what some heads of a batch item have for the cells of a group; `gradient` [1, cells, heads, D].
     void add(const Samples &in, const Tensor &weights, const Tensor &rows, const MapGroup &group, const Tensor &gradient,
-             int64_t b, int64_t count, int64_t m, int64_t heads) const {
+             int64_t b, int64_t m) const {
         const int64_t first = whole_groups_ ? 0 : *group.begin() * a_.P, samples = whole_groups_ ? a_.samples() : a_.P;
-        const auto of_heads = [&](const Tensor &tensor) { return slice(slice(tensor, 0, b, count), 2, m, heads); };
+        const auto of_heads = [&](const Tensor &tensor) { return slice(slice(tensor, 0, b, 1), 2, m, gradient.shape[2]); };
         const auto of_group = [&](const Tensor &tensor) { return slice(of_heads(by_heads(tensor, a_)), 3, first, samples); };
         Buffer table(in.levels.part(first, samples).tensor()), locations(of_group(in.locations)), by(of_group(weights));
         Buffer grad_rows(of_heads(rows)), sums(gradient);
@@ -265,36 +273,48 @@ private:
         run_kernel(value_kernel_, args, {});
     }
 
-    // Kernels of 16-bit types clear, add up and round all heads of a group. In the type of arithmetic they add to what is there:
+    /// The same with a slab, of one head.
+    void add_to_slab(const Samples &in, const Tensor &weights, const Tensor &rows, const MapGroup &group,
+                     const Tensor &gradient, int64_t b, int64_t m, bool stream) const {
+        const Slab slab(item(gradient, 0, 0), false);
+        add(in, weights, rows, group, slab.tensor().insert_axis(0).swap_axes(1, 2), b, m);
+        slab.store(nullptr, stream);
+    }
+
+    // Kernels of 16-bit types clear, add up and round some heads of a group. In the type of arithmetic they add to what is there:
     // to the gradient itself where there are few samples, else to a slab, head by head, since what a kernel stores goes through
     // the caches: with slabs in the kernel too, gka_example takes 1.14x the time in float32, but 0.93x in float16 (2-core EPYC,
     // AVX-512, one thread).
     void add_all(const Samples &in, const Tensor &weights, const Tensor &rows, const Tensor &gradient) const {
-        const bool narrow = gradient.dtype.bits < 32, direct = can_be_slab(gradient) && !often_;
+        const bool direct = can_be_slab(gradient) && !often_, slabs = !direct && gradient.dtype.bits >= 32,
+                   stream = worth_streaming(gradient, knobs_.streaming_bytes);
         if (direct) {
             fill_zero(gradient);
         }
-        const auto of_group = [&](const MapGroup &group) { return slice(gradient, 1, group.keys.first, group.keys.count); };
-        const int64_t heads = in.count * a_.M;
-        if (narrow || direct) {
-            parallel_for(groups_.count(),
-                         [&](int64_t i) { add(in, weights, rows, groups_[i], of_group(groups_[i]), 0, in.count, 0, a_.M); });
-        } else {
-            const bool stream = worth_streaming(gradient, knobs_.streaming_bytes);
-            parallel_for(groups_.count() * heads, [&](int64_t task) {
-                const MapGroup &group = groups_[task / heads];
-                const int64_t b = task % heads / a_.M, m = task % a_.M;
-                const Slab slab(slice(item(of_group(group), 0, b), 1, m, 1), false);
-                add(in, weights, rows, group, slab.tensor().insert_axis(0).swap_axes(1, 2), b, 1, m, 1);
-                slab.store(nullptr, stream);
-            });
-        }
+        const int64_t most = in.count * groups_.count() * a_.M;
+        const int64_t heads = slabs ? 1
+                                    : std::clamp(std::max(most / (threads_ * knobs_.tasks_per_thread),
+                                                          knobs_.task_samples * groups_.count() / product({a_.Q, a_.samples()})),
+                                                 int64_t{1}, a_.M);
+        const int64_t parts = divide_up(a_.M, heads), tasks = in.count * parts;  // of a group
+        parallel_for(groups_.count() * tasks, [&](int64_t task) {
+            const MapGroup &group = groups_[task / tasks];
+            const int64_t b = task % tasks / parts, m = task % parts * heads;
+            const Tensor cells = slice(slice(gradient, 0, b, 1), 1, group.keys.first, group.keys.count);
+            const Tensor of_task = slice(cells, 2, m, std::min(heads, a_.M - m));
+            if (slabs) {
+                add_to_slab(in, weights, rows, group, of_task, b, m, stream);
+            } else {
+                add(in, weights, rows, group, of_task, b, m);
+            }
+        });
         groups_.clear_gaps(gradient);
     }
+
     void try_tasks(TrialTensors &tensors) const override {
         const DLDataType type = a_.value.dtype;
         const int64_t channels = round_up(a_.D, kChannelMultiple);
-        Samples in = try_samples(tensors, a_, query_tile(knobs_, threads_, a_, count_));
+        Samples in = try_samples(tensors, a_, trial_queries(query_tile(knobs_, threads_, a_, count_)));
         if (grad_weights_) {
             run_heads(samples_kernel_, a_, in, try_cells(tensors, a_),
                       tensors.make(type, {1, in.query_tile, a_.M, channels}, 2),
@@ -303,33 +323,32 @@ private:
         if (!grad_value_) {
             return;
         }
-        in.locations = tensors.make(in.locations.dtype, {1, a_.Q, a_.M * a_.samples(), 2}, 2);
-        const Tensor weights = tensors.make(type, {1, a_.Q, a_.M * a_.samples()}, 1);
-        const Tensor rows = tensors.make(type, {1, a_.Q, a_.M, channels}, 2);
-        const Tensor gradient = tensors.make(type, {1, a_.K, a_.M, a_.D}, 2);
+        const int64_t queries = trial_queries(a_.Q), keys = trial_size(a_.K);
+        in.locations = tensors.make(in.locations.dtype, {1, queries, a_.M * a_.samples(), 2}, 2);
+        const Tensor weights = tensors.make(type, {1, queries, a_.M * a_.samples()}, 1);
+        const Tensor rows = tensors.make(type, {1, queries, a_.M, channels}, 2);
+        const Tensor gradient = tensors.make(type, {1, keys, a_.M, a_.D}, 2);
         constexpr int64_t kFirstMap[] = {0};
-        const MapGroup group = {{0, a_.K}, kFirstMap, kFirstMap + 1};
+        const MapGroup group = {{0, keys}, kFirstMap, kFirstMap + 1};
         parallel_for(1, [&](int) {
-            if (gradient.dtype.bits < 32) {
-                add(in, weights, rows, group, gradient, 0, 1, 0, a_.M);
-                return;
+            if (type.bits < 32) {
+                add(in, weights, rows, group, gradient, 0, 0);
+            } else {
+                add_to_slab(in, weights, rows, group, slice(gradient, 2, 0, 1), 0, 0, false);
             }
-            const Slab slab(slice(item(gradient, 0, 0), 1, 0, 1), false);
-            add(in, weights, rows, group, slab.tensor().insert_axis(0).swap_axes(1, 2), 0, 1, 0, 1);
-            slab.store(nullptr, false);
         });
     }
 
-    std::vector<int64_t> trial_key() const override {
+    TrialKey trial_key() const override {
         return {reinterpret_cast<intptr_t>(&samples_kernel_),
                 reinterpret_cast<intptr_t>(&value_kernel_),
-                a_.K,
+                trial_size(a_.K),
                 a_.M,
                 a_.D,
-                a_.Q,
+                trial_queries(a_.Q),
                 a_.L,
                 a_.P,
-                query_tile(knobs_, threads_, a_, count_),
+                trial_queries(query_tile(knobs_, threads_, a_, count_)),
                 grad_weights_.has_value(),
                 grad_value_.has_value()};
     }
@@ -340,7 +359,7 @@ private:
     const Variant &samples_kernel_, &value_kernel_;
     const GkaBackwardValueHostKnobs &knobs_;
     bool often_, whole_;
-    bool whole_groups_ = false;  // a group is all maps of a head
+    bool whole_groups_ = true;  // a group is all maps of a head: until it is known, since that takes more memory
     int64_t count_ = 1;
     CallArray<int32_t> levels_, levels_of_groups_;
     MapGroups groups_;

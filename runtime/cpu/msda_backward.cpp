@@ -38,7 +38,7 @@ public:
           grad_locations_(wanted(call.grad_locations)),
           grad_weights_(wanted(call.grad_weights)),
           samples_kernel_(choose_variant("msda_backward_samples", a_.value.dtype)),
-          value_kernel_(choose_variant("msda_backward_value", a_.value.dtype)),
+          value_kernel_(choose_variant("msda_backward_value", a_.value.dtype, samples_kernel_.target)),
           narrow_kernel_(companion(value_kernel_, "convert_narrow")),
           knobs_(host_knobs<MsdaBackwardValueHostKnobs>(value_kernel_)) {
         if (is_nothing()) {
@@ -260,10 +260,11 @@ private:
             parallel_for(1, [&](int) { run_samples(in, 0, block); });
         }
         if (grad_value_) {
-            const Tensor gradient = tensors.make(storage, {a_.K, 1, a_.D}, 1);
-            const Tensor locations = tensors.make(storage, {a_.Q * a_.P * 2}, 1),
-                         weights = tensors.make(storage, {a_.Q * a_.P}, 1);
-            const Tensor rows = tensors.make(storage, {a_.Q, channels}, 1);
+            const Tensor gradient = tensors.make(storage, {trial_size(a_.K), 1, a_.D}, 1);
+            const int64_t queries = scatter_queries();
+            const Tensor locations = tensors.make(storage, {queries * a_.P * 2}, 1),
+                         weights = tensors.make(storage, {queries * a_.P}, 1);
+            const Tensor rows = tensors.make(storage, {queries, channels}, 1);
             parallel_for(1, [&](int) {
                 const Slab slab(gradient, false);
                 scatter_level(in.levels, 0, 0, locations, weights, rows, item(slab.tensor(), 0, 0));
@@ -272,13 +273,18 @@ private:
         }
     }
 
-    std::vector<int64_t> trial_key() const override {
+    /// Of a trial of the value kernel, which goes over all.
+    int64_t scatter_queries() const {
+        return std::min(trial_size(a_.Q), highest<MsdaBackwardValueScheduleKnobs>("tap_queries"));
+    }
+
+    TrialKey trial_key() const override {
         return {reinterpret_cast<intptr_t>(&samples_kernel_),
                 reinterpret_cast<intptr_t>(&value_kernel_),
-                a_.K,
+                trial_size(a_.K),
                 a_.M,
                 a_.D,
-                a_.Q,
+                scatter_queries(),
                 a_.L,
                 a_.P,
                 blocks_.longest_run().size(),

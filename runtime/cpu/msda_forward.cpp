@@ -138,8 +138,11 @@ private:
                         tensors.make(storage, {height, width, samples}, 1),
                         tensors.make(storage, {height, width, a_.M, a_.D}, 2)};
         };
+        if (kernel_->gpu) {
+            return;  // its memory is the driver's
+        }
         if (!by_blocks()) {
-            run_task(levels, cells, task_of(1, query_tile()));
+            run_task(levels, cells, task_of(1, trial_size(query_tile())));
             return;
         }
         for (const Block &block : {blocks_.longest_run(), blocks_.largest_rectangle()}) {
@@ -147,9 +150,9 @@ private:
         }
     }
 
-    std::vector<int64_t> trial_key() const override {
+    TrialKey trial_key() const override {
         return {reinterpret_cast<intptr_t>(kernel_), a_.M, a_.samples(), a_.D,
-                by_blocks() ? knobs_.block_queries : query_tile()};
+                by_blocks() ? knobs_.block_queries : trial_size(query_tile())};
     }
 
     MsdaInputs a_;

@@ -1,12 +1,9 @@
 #include "runtime/cpu/plan.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
-#include <utility>
+#include <atomic>
 
 #include "runtime/dispatch/dispatch.h"
-#include "runtime/system/locks.h"
 #include "runtime/tensor/layout.h"
 
 namespace deformkit {
@@ -40,58 +37,114 @@ LevelTable TrialTensors::make_levels(int64_t columns) {
     return table;
 }
 
+int64_t trial_size(int64_t n) {
+    if (n <= 8) {
+        return n;
+    }
+    const int64_t step = int64_t{1} << (61 - __builtin_clzll(n - 1));
+    return (n + step - 1) / step * step;
+}
+
+namespace {
+
+/// Sizes by key. Read and written without waiting, since small calls ask too: who comes while an entry is written finds none.
+class KnownSizes {
+public:
+    bool find(const TrialKey &key, WorkspaceSize &size) const {
+        const Entry &entry = entries_[place(key)];
+        const uint32_t version = entry.version.load(std::memory_order_acquire);
+        bool same = version % 2 == 0 && version != 0;
+        for (size_t i = 0; i < key.size(); i++) {
+            same &= entry.key[i].load(std::memory_order_relaxed) == key[i];
+        }
+        size.call_bytes = entry.call_bytes.load(std::memory_order_relaxed);
+        size.worker_bytes = entry.worker_bytes.load(std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return same && entry.version.load(std::memory_order_relaxed) == version;
+    }
+
+    void add(const TrialKey &key, const WorkspaceSize &size) {
+        Entry &entry = entries_[place(key)];
+        uint32_t version = entry.version.load(std::memory_order_relaxed);
+        if (version % 2 != 0 || !entry.version.compare_exchange_strong(version, version + 1, std::memory_order_relaxed)) {
+            return;
+        }
+        std::atomic_thread_fence(std::memory_order_release);
+        for (size_t i = 0; i < key.size(); i++) {
+            entry.key[i].store(key[i], std::memory_order_relaxed);
+        }
+        entry.call_bytes.store(size.call_bytes, std::memory_order_relaxed);
+        entry.worker_bytes.store(size.worker_bytes, std::memory_order_relaxed);
+        entry.version.store(version + 2, std::memory_order_release);
+    }
+
+private:
+    struct Entry {
+        std::atomic<uint32_t> version{0};  // odd while it is written, 0 before
+        std::atomic<int64_t> key[std::tuple_size_v<TrialKey>]{};
+        std::atomic<size_t> call_bytes{0}, worker_bytes{0};
+    };
+
+    static size_t place(const TrialKey &key) {
+        uint64_t hash = 0, factor = 0x9e3779b97f4a7c15u;
+        for (const int64_t number : key) {
+            hash += (static_cast<uint64_t>(number) ^ static_cast<uint64_t>(number) >> 32) * factor;
+            factor *= 0xd1342543de82ef95u;
+        }
+        return hash >> 56;
+    }
+
+    Entry entries_[256];
+};
+
+KnownSizes known_sizes;
+
+}  // namespace
+
 void Plan::run() {
     set_last_variant("");
     if (is_nothing()) {
         clear_outputs();
         return;
     }
-    memory_.open();
-    struct Close {
-        CallMemory &memory;
-        ~Close() { memory.close(); }
-    } close{memory_};
-    run_in_memory();
+    const auto run_in_workspace = [&] {
+        memory_.open();
+        struct Close {
+            CallMemory &memory;
+            ~Close() { memory.close(); }
+        } close{memory_};
+        run_in_memory();
+    };
+    if (Workspace::current() != nullptr) {
+        run_in_workspace();
+        return;
+    }
+    const WorkspaceSize size = workspace();
+    const KeptBlock block(size.total());
+    const Workspace workspace(block.data(), size);
+    run_in_workspace();
 }
-
-namespace {
-
-using KnownSizes = std::map<std::vector<int64_t>, WorkspaceSize>;
-
-KnownSizes *known_sizes = nullptr;  // guarded by Lock::kWorkspaceSizes
-
-/// The threads that may still call when the program ends find none, instead of one that has been destroyed.
-[[gnu::destructor]] void forget_sizes() {
-    std::lock_guard<std::mutex> lock(mutex_of(Lock::kWorkspaceSizes));
-    delete std::exchange(known_sizes, nullptr);
-}
-
-}  // namespace
 
 WorkspaceSize Plan::workspace() const {
-    constexpr size_t kMostKnown = 256;
-
     if (is_nothing()) {
         return {};
     }
-    const std::vector<int64_t> key = trial_key();
-    std::lock_guard<std::mutex> lock(mutex_of(Lock::kWorkspaceSizes));
-    if (known_sizes == nullptr) {
-        known_sizes = new KnownSizes;
-    }
-    KnownSizes &known = *known_sizes;
-    auto entry = known.find(key);
-    if (entry == known.end()) {
-        TrialTensors tensors;
-        const WorkspaceSize tasks = measure_workspace([&] { try_tasks(tensors); });
-        if (known.size() == kMostKnown) {
-            known.clear();
-        }
-        entry = known.emplace(key, tasks).first;
-    }
-    WorkspaceSize size = entry->second;
+    WorkspaceSize size = size_of_tasks();
     size.call_bytes += workspace_block(memory_.bytes());
     size.workers = threads_;
+    return size;
+}
+
+WorkspaceSize Plan::size_of_tasks() const {
+    const TrialKey key = trial_key();
+    WorkspaceSize size;
+    if (!known_sizes.find(key, size)) {
+        TrialTensors tensors;
+        const Workspace workspace;
+        try_tasks(tensors);
+        size = workspace.used();
+        known_sizes.add(key, size);
+    }
     return size;
 }
 

@@ -84,8 +84,8 @@ const char *rejection(const Variant &variant, const Target *forced) {
 
 }  // namespace
 
-const Variant &choose_variant(const char *operation, DLDataType dtype) {
-    const Target *target = forced();
+const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target) {
+    target = target != nullptr ? target : forced();
     const StorageType *type = row_type(dtype);
     const auto serves = [&](const Variant &variant) {
         return variant.type == type && std::strcmp(variant.operation, operation) == 0;

@@ -6,8 +6,9 @@
 
 namespace deformkit {
 
-/// The first row that serves `operation` (operator_pass) on `dtype` and that this machine supports, or the forced one.
-const Variant &choose_variant(const char *operation, DLDataType dtype);
+/// The first row that serves `operation` (operator_pass) on `dtype` and that this machine supports, or the forced one. A call asks
+/// once, and for its other kernels names the target of the first: another may be forced at any time.
+const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target = nullptr);
 
 /// `operation` for the same type and target, or nullptr where there is no such kernel.
 const Variant *companion(const Variant &variant, const char *operation);

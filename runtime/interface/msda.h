@@ -1,6 +1,7 @@
 // Multi-scale deformable attention and geometric kernel attention: what a call is given, checked.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>

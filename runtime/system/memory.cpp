@@ -2,152 +2,221 @@
 
 #include <sys/mman.h>
 
-#include <array>
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
-#include <mutex>
+#include <limits>
 #include <new>
-#include <type_traits>
 #include <utility>
 
-#include "runtime/system/locks.h"
+#include "deformkit/deformkit.h"
+#include "runtime/system/library_knobs.h"
 #include "runtime/system/workspace.h"
 
 namespace deformkit {
 
+/// In front of the block.
+struct KeptBlock::Header {
+    size_t bytes;  // with this header
+    bool mapped;   // not allocated
+    bool counted;  // in `kept_bytes`, in use or not
+};
+
 namespace {
 
-constexpr size_t kAlignment = kScratchAlignment;
+using Header = KeptBlock::Header;
+
+constexpr size_t kHeader = kScratchAlignment;
+static_assert(sizeof(Header) <= kHeader);
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kMaxCached = size_t{256} << 20;  // beyond this, released blocks go back to the system
-constexpr size_t kMaxOwn = size_t{8} << 20;       // of these by each thread
-constexpr int kClasses = 4 * 48;
+constexpr size_t kMapped = size_t{1} << 20;  // from here on blocks are mapped: what is freed may stay with malloc
 
-struct Header {
-    size_t bytes;  // usable, after the header
-    int size_class;
-    Header *next;
-};
-static_assert(sizeof(Header) <= kAlignment);
-
-/// Four size classes per power of two, so that at most a quarter of a block is waste.
-std::pair<int, size_t> class_of(size_t bytes) {
-    size_t size = 1024;
-    int index = 0;
-    while (index + 4 < kClasses && size * 2 < bytes) {
-        size *= 2;
-        index += 4;
-    }
-    const size_t step = size / 4;
-    int quarter = 0;
-    size_t rounded = size;
-    while (rounded < bytes && quarter < 4) {
-        rounded += step;
-        quarter++;
-    }
-    return {index + quarter, rounded < bytes ? bytes : rounded};
+size_t round_up(size_t bytes, size_t step) {
+    return (bytes + step - 1) / step * step;
 }
 
-/// Free blocks by size class.
-struct FreeBlocks {
-    std::array<Header *, kClasses + 8> lists{};
-    size_t bytes = 0;
+/// At most an eighth more, so that a call of a slightly larger shape finds room.
+size_t rounded(size_t bytes) {
+    return round_up(bytes, std::max<size_t>(kScratchAlignment, (size_t{1} << (63 - __builtin_clzll(bytes))) / 8));
+}
 
-    Header *take(int size_class, size_t wanted) {
-        Header *block = lists[size_class];
-        if (block == nullptr || block->bytes < wanted) {
-            return nullptr;
-        }
-        lists[size_class] = block->next;
-        bytes -= block->bytes;
-        return block;
+/// Gathers over tens of megabytes miss the TLB with small pages. Only advice: failure does no harm.
+void *map_huge(size_t bytes) noexcept {
+    void *memory = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return memory;
     }
-    bool put(Header *block, size_t limit) {
-        if (bytes + block->bytes > limit) {
-            return false;
-        }
-        block->next = lists[block->size_class];
-        lists[block->size_class] = block;
-        bytes += block->bytes;
-        return true;
+    auto *begin = static_cast<unsigned char *>(memory);
+    const size_t before = round_up(reinterpret_cast<uintptr_t>(begin), kHugePage) - reinterpret_cast<uintptr_t>(begin);
+    if (before > 0) {
+        munmap(begin, before);
+    }
+    munmap(begin + before + bytes, kHugePage - before);
+    madvise(begin + before, bytes, MADV_HUGEPAGE);
+    return begin + before;
+}
+
+// ---- what is kept ------------------------------------------------------------------------------------------------------------
+
+// A block for each caller's thread, or for as many as there are places. They take turns where there are more.
+constexpr unsigned kPlaces = 64;
+struct alignas(64) Place {
+    std::atomic<Header *> block{nullptr};
+
+    Header *take() noexcept {
+        return block.load(std::memory_order_relaxed) == nullptr ? nullptr : block.exchange(nullptr, std::memory_order_acquire);
+    }
+    bool put(Header *released) noexcept {
+        Header *none = nullptr;
+        return block.compare_exchange_strong(none, released, std::memory_order_release, std::memory_order_relaxed);
     }
 };
+Place places[kPlaces];
+std::atomic<size_t> kept_bytes{0};  // of blocks that are kept, or will be once they are released
+std::atomic<unsigned> threads_seen{0};
+[[gnu::tls_model("initial-exec")]] thread_local unsigned own_number = 0;
 
-FreeBlocks shared_blocks;  // guarded by Lock::kMemory; never destroyed: threads may outlive static destructors
-static_assert(std::is_trivially_destructible_v<FreeBlocks>);
+Place &place(unsigned i) {
+    if (own_number == 0) {
+        own_number = threads_seen.fetch_add(1, std::memory_order_relaxed) % kPlaces + 1;
+    }
+    return places[(own_number - 1 + i) % kPlaces];
+}
 
-void give_back(Header *block) {
-    {
-        std::lock_guard<std::mutex> lock(mutex_of(Lock::kMemory));
-        if (shared_blocks.put(block, kMaxCached)) {
+size_t most_kept() {
+    return static_cast<size_t>(library_knobs().kept_mib) << 20;
+}
+
+/// Whether the block may be kept: then it counts from now on.
+bool count(Header *block) noexcept {
+    const size_t most = most_kept();
+    size_t bytes = kept_bytes.load(std::memory_order_relaxed);
+    while (!block->counted && bytes + block->bytes <= most) {
+        block->counted = kept_bytes.compare_exchange_weak(bytes, bytes + block->bytes, std::memory_order_relaxed);
+    }
+    return block->counted;
+}
+
+void give_back(Header *block) noexcept {
+    if (block->counted) {
+        kept_bytes.fetch_sub(block->bytes, std::memory_order_relaxed);
+    }
+    if (block->mapped) {
+        munmap(block, block->bytes);
+    } else {
+        std::free(block);
+    }
+}
+
+Header *allocate(size_t bytes) noexcept {
+    void *memory = nullptr;
+    if (bytes < kMapped) {
+        bytes = round_up(bytes, kScratchAlignment);
+        memory = std::aligned_alloc(kScratchAlignment, bytes);
+    } else if (bytes < 2 * kHugePage) {
+        memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    } else {
+        bytes = round_up(bytes, kHugePage);
+        memory = map_huge(bytes);
+    }
+    return memory == nullptr || memory == MAP_FAILED ? nullptr : new (memory) Header{bytes, bytes >= kMapped, false};
+}
+
+Header *take(size_t bytes) noexcept {
+    if (Header *own = place(0).take()) {
+        if (own->bytes >= bytes) {
+            return own;
+        }
+        give_back(own);
+    }
+    for (unsigned i = 1; i < kPlaces; i++) {
+        if (Header *other = place(i).take()) {
+            if (other->bytes >= bytes) {
+                return other;
+            }
+            if (!place(i).put(other)) {
+                give_back(other);
+            }
+        }
+    }
+    Header *block = allocate(rounded(bytes));
+    if (block == nullptr) {
+        release_memory();
+        block = allocate(bytes);
+    }
+    // What is kept is too small for this call, and makes room where that helps.
+    const bool may_be_kept = block != nullptr && block->bytes <= most_kept();
+    for (unsigned i = 1; may_be_kept && i < kPlaces && !count(block); i++) {
+        if (Header *other = place(i).take()) {
+            give_back(other);
+        }
+    }
+    return block;
+}
+
+void put(Header *block) noexcept {
+    for (unsigned i = 0; i < kPlaces && count(block); i++) {
+        if (place(i).put(block)) {
             return;
         }
     }
-    std::free(block);
+    give_back(block);
 }
 
-/// What a thread has released it takes again: another's would still lie in the cache of another core.
-struct OwnBlocks {
-    FreeBlocks blocks;
-    bool ended = false;
-
-    // Other destructors of this thread may still release scratch.
-    struct End {
-        OwnBlocks &own;
-        ~End() {
-            own.ended = true;
-            for (Header *&list : own.blocks.lists) {
-                while (list != nullptr) {
-                    Header *block = list;
-                    list = block->next;
-                    give_back(block);
-                }
-            }
-        }
-    };
-};
-
-OwnBlocks &own_blocks() {
-    static_assert(std::is_trivially_destructible_v<OwnBlocks>);
-    thread_local OwnBlocks own;
-    thread_local OwnBlocks::End end{own};
-    return own;
+/// A library that is unloaded keeps nothing.
+[[gnu::destructor(101)]] void give_all_back() {
+    release_memory();
 }
 
 }  // namespace
 
+void release_memory() noexcept {
+    for (Place &place : places) {
+        if (Header *block = place.take()) {
+            give_back(block);
+        }
+    }
+}
+
+KeptBlock::KeptBlock(size_t bytes) : block_(nullptr) {
+    if (bytes <= std::numeric_limits<int64_t>::max() - 2 * kHugePage) {
+        block_ = take(bytes + kHeader);
+    }
+    if (block_ == nullptr) {
+        throw std::bad_alloc();
+    }
+}
+
+KeptBlock::~KeptBlock() {
+    put(block_);
+}
+
+unsigned char *KeptBlock::data() const {
+    return reinterpret_cast<unsigned char *>(block_) + kHeader;
+}
+
+// ---- scratch -----------------------------------------------------------------------------------------------------------------
+
+void *system_acquire(size_t bytes) noexcept {
+    // Room for a vector that starts inside and ends outside.
+    size_t total = 0;
+    if (__builtin_add_overflow(bytes, 2 * kScratchAlignment - 1, &total)) {
+        return nullptr;
+    }
+    return std::aligned_alloc(kScratchAlignment, total / kScratchAlignment * kScratchAlignment);
+}
+
+void system_release(void *pointer) noexcept {
+    std::free(pointer);
+}
+
 void *scratch_acquire(size_t bytes) noexcept {
     if (WorkspaceRegion *region = workspace_region()) {
-        if (void *block = region->acquire(bytes)) {
+        if (void *block = region->acquire(bytes); block != nullptr || region->measures()) {
             return block;
         }
     }
-    const auto [size_class, rounded] = class_of(bytes);
-    if (Header *block = own_blocks().blocks.take(size_class, bytes)) {
-        return reinterpret_cast<unsigned char *>(block) + kAlignment;
-    }
-    {
-        std::lock_guard<std::mutex> lock(mutex_of(Lock::kMemory));
-        if (Header *block = shared_blocks.take(size_class, bytes)) {
-            return reinterpret_cast<unsigned char *>(block) + kAlignment;
-        }
-    }
-    const bool huge = rounded >= 2 * kHugePage;
-    const size_t alignment = huge ? kHugePage : kAlignment;
-    size_t total = rounded + 2 * kAlignment;  // the header, and room for a vector that starts inside and ends outside
-    total = (total + alignment - 1) / alignment * alignment;
-    if (total < rounded) {
-        return nullptr;
-    }
-    void *memory = std::aligned_alloc(alignment, total);
-    if (memory == nullptr) {
-        return nullptr;
-    }
-    if (huge) {
-        // Gathers over tens of megabytes miss the TLB with small pages. Only advice: failure does no harm.
-        madvise(memory, total, MADV_HUGEPAGE);
-    }
-    Header *block = new (memory) Header{rounded, size_class, nullptr};
-    return reinterpret_cast<unsigned char *>(block) + kAlignment;
+    return system_acquire(bytes);
 }
 
 void scratch_release(void *pointer) noexcept {
@@ -158,11 +227,7 @@ void scratch_release(void *pointer) noexcept {
         region->release(pointer);
         return;
     }
-    Header *block = reinterpret_cast<Header *>(static_cast<unsigned char *>(pointer) - kAlignment);
-    OwnBlocks &own = own_blocks();
-    if (own.ended || !own.blocks.put(block, kMaxOwn)) {
-        give_back(block);
-    }
+    system_release(pointer);
 }
 
 Scratch::Scratch(size_t bytes) : block_(scratch_acquire(bytes)) {
@@ -191,3 +256,7 @@ Scratch &Scratch::operator=(Scratch &&other) noexcept {
 }
 
 }  // namespace deformkit
+
+void deformkit_release_memory(void) {
+    deformkit::release_memory();
+}

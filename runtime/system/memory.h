@@ -1,4 +1,5 @@
-// Scratch memory: kept between calls, since fresh pages cost more than most calls take, or taken from a caller's workspace.
+// Where temporaries lie. A call takes all of its memory at once, before it writes anything, as one block (KeptBlock) that is
+// kept for the next call: fresh pages cost more than most calls take. Scratch is handed out of that block: see workspace.h.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,14 @@ namespace deformkit {
 /// Halide's vectors may touch a whole aligned vector beyond the end.
 constexpr size_t kScratchAlignment = 128;
 
-/// At least `bytes`, aligned to kScratchAlignment; nullptr when there is no memory. Never throws.
+/// At least `bytes`, aligned to kScratchAlignment; nullptr when there is no memory. Never throws. From the workspace that this
+/// thread works in; where there is none, or it has no room, from the system.
 void *scratch_acquire(size_t bytes) noexcept;
 void scratch_release(void *pointer) noexcept;
+
+/// The same from the system, whatever this thread works in.
+void *system_acquire(size_t bytes) noexcept;
+void system_release(void *pointer) noexcept;
 
 /// Owns one block; throws std::bad_alloc.
 class Scratch {
@@ -30,6 +36,28 @@ public:
 private:
     void *block_ = nullptr;
 };
+
+/// Memory that is kept when it is released, for this thread first: another's would lie in the cache of another core. All that is
+/// kept is within the library's knob kept_mib. Threads only ever exchange pointers: nobody waits, and a fork leaves nothing
+/// locked.
+class KeptBlock {
+public:
+    struct Header;
+
+    /// Throws std::bad_alloc.
+    explicit KeptBlock(size_t bytes);
+    ~KeptBlock();
+    KeptBlock(const KeptBlock &) = delete;
+    KeptBlock &operator=(const KeptBlock &) = delete;
+
+    unsigned char *data() const;
+
+private:
+    Header *block_;
+};
+
+/// Gives back to the system what is kept and no call is using.
+void release_memory() noexcept;
 
 /// The temporaries of one call: room for them is reserved while the call is planned, and is one block while it runs.
 class CallMemory {

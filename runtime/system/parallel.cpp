@@ -87,23 +87,41 @@ private:
     std::atomic<int> result_{0};
 };
 
-// A single task, or a single thread, runs here and now: to share would cost more than a small call.
-int on_par_for(void *context, halide_task_t task, int begin, int size, uint8_t *closure) {
-    Workspace *const workspace = Workspace::current();
-    // Within a task, a thread's region is all there is.
-    const bool alone = size <= 1 || workspace_region() != nullptr || Loop::would_be_alone();
-    const int threads = num_threads();
-    if (workspace != nullptr ? size > 0 : !alone && threads > 1) {
-        Tasks tasks(workspace, threads, context, task, begin, size, closure);
-        tasks.run();
-        return tasks.result();
-    }
+int run_here(void *context, halide_task_t task, int begin, int size, uint8_t *closure) {
     for (int i = begin; i < begin + size; i++) {
         if (const int result = task(context, i, closure)) {
             return result;
         }
     }
     return 0;
+}
+
+/// In the region of worker 0, whose rest loops within the tasks have, and the other workers'.
+int run_here_in(Workspace &workspace, void *context, halide_task_t task, int begin, int size, uint8_t *closure) {
+    WorkspaceRegion region = workspace.worker(0);
+    const WorkspaceScope scope(&region, region.measures() ? nullptr : &workspace);
+    const WorkspaceRegion *const before = workspace.set_alone(&region);
+    const int result = run_here(context, task, begin, size, closure);
+    workspace.set_alone(before);
+    workspace.note(region);
+    return result;
+}
+
+// A single task, or a single thread, runs here and now: to share would cost more than a small call.
+int on_par_for(void *context, halide_task_t task, int begin, int size, uint8_t *closure) {
+    Workspace *const workspace = Workspace::current();
+    const int threads = num_threads();
+    const bool here = size <= 1 || threads == 1;
+    if (workspace != nullptr && here && size > 0) {
+        return run_here_in(*workspace, context, task, begin, size, closure);
+    }
+    // Within a task, a thread's region is all there is.
+    if (here || (workspace == nullptr && (workspace_region() != nullptr || Loop::would_be_alone()))) {
+        return run_here(context, task, begin, size, closure);
+    }
+    Tasks tasks(workspace, threads, context, task, begin, size, closure);
+    tasks.run();
+    return tasks.result();
 }
 
 // While the library is loaded. All kernels share this runtime, and nobody else sees it.

@@ -11,8 +11,9 @@ namespace deformkit {
 
 namespace {
 
-thread_local Workspace *current_workspace = nullptr;
-thread_local WorkspaceRegion *current_region = nullptr;
+// In the program's own block of thread-local memory: one that a thread first has to be given can be refused, and takes longer.
+[[gnu::tls_model("initial-exec")]] thread_local Workspace *current_workspace = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local WorkspaceRegion *current_region = nullptr;
 
 size_t round_up(size_t bytes) {
     return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
@@ -27,7 +28,7 @@ unsigned char *align(void *memory) {
 
 struct WorkspaceRegion::Block {
     Block *previous;
-    unsigned char *end;
+    size_t end;
     bool released;
 };
 
@@ -43,28 +44,48 @@ size_t WorkspaceSize::total() const {
 }
 
 void *WorkspaceRegion::acquire(size_t bytes) noexcept {
-    unsigned char *begin = last_ != nullptr ? last_->end : begin_;
-    const size_t taken = workspace_block(bytes);
+    const size_t begin = last_ != nullptr ? last_->end : 0, taken = workspace_block(bytes);
     if (taken < bytes) {
         return nullptr;
     }
-    most_used_ = std::max(most_used_, begin - begin_ + taken);
-    if (taken > static_cast<size_t>(end_ - begin)) {
+    most_used_ = std::max(most_used_, begin + taken);
+    if (!measures() && taken > bytes_ - begin) {
         return nullptr;
     }
-    last_ = new (begin) Block{last_, begin + taken, false};
-    return begin + kScratchAlignment;
+    void *memory = measures() ? system_acquire(taken) : begin_ + begin;
+    if (memory == nullptr) {
+        return nullptr;
+    }
+    last_ = new (memory) Block{last_, begin + taken, false};
+    return static_cast<unsigned char *>(memory) + kScratchAlignment;
 }
 
 void WorkspaceRegion::release(void *pointer) noexcept {
     reinterpret_cast<Block *>(static_cast<unsigned char *>(pointer) - kScratchAlignment)->released = true;
     while (last_ != nullptr && last_->released) {
-        last_ = last_->previous;
+        Block *gone = last_;
+        last_ = gone->previous;
+        if (measures()) {
+            system_release(gone);
+        }
     }
+}
+
+WorkspaceRegion WorkspaceRegion::rest() const {
+    const size_t begin = last_ != nullptr ? last_->end : 0;
+    return {begin_ + begin, bytes_ - begin};
 }
 
 Workspace::Workspace(void *memory, const WorkspaceSize &size)
     : size_(size), memory_(align(memory)), region_(memory_, round_up(size.call_bytes)) {
+    enter();
+}
+
+Workspace::Workspace() : size_{0, 0, 1}, memory_(nullptr) {
+    enter();
+}
+
+void Workspace::enter() {
     if (current_region != nullptr) {
         throw std::logic_error("a workspace within a workspace");
     }
@@ -78,6 +99,12 @@ Workspace::~Workspace() {
 }
 
 WorkspaceRegion Workspace::worker(int i) const {
+    if (region_.measures()) {
+        return {};
+    }
+    if (i == 0 && alone_ != nullptr) {
+        return alone_->rest();
+    }
     const size_t bytes = round_up(size_.worker_bytes);
     return {memory_ + round_up(size_.call_bytes) + i * bytes, bytes};
 }
@@ -85,19 +112,6 @@ WorkspaceRegion Workspace::worker(int i) const {
 void Workspace::note(const WorkspaceRegion &worker) {
     size_t most = worker_most_.load();
     while (most < worker.most_used() && !worker_most_.compare_exchange_weak(most, worker.most_used())) {
-    }
-}
-
-WorkspaceSize measure_workspace(const std::function<void()> &call) {
-    for (size_t bytes = size_t{1} << 20;; bytes *= 2) {
-        const WorkspaceSize room{bytes, bytes, 1};
-        const Scratch memory(room.total());
-        const Workspace workspace(memory.data(), room);
-        call();
-        const WorkspaceSize used = workspace.used();
-        if (used.call_bytes <= bytes && used.worker_bytes <= bytes) {
-            return used;
-        }
     }
 }
 
@@ -109,8 +123,9 @@ WorkspaceRegion *workspace_region() {
     return current_region;
 }
 
-WorkspaceScope::WorkspaceScope(WorkspaceRegion *region) : outer_workspace_(current_workspace), outer_region_(current_region) {
-    current_workspace = nullptr;
+WorkspaceScope::WorkspaceScope(WorkspaceRegion *region, Workspace *workspace)
+    : outer_workspace_(current_workspace), outer_region_(current_region) {
+    current_workspace = workspace;
     current_region = region;
 }
 

@@ -5,9 +5,9 @@
  * overlap itself, another output or an input.
  *
  * Every function returns DEFORMKIT_OK or the kind of failure; deformkit_last_error() then says which argument was wrong,
- * what was expected and what came. A refused call writes nothing. A successful one writes its outputs in full: nothing is
- * added to what was there. All functions may be called from many threads at once. The number of threads does not change a
- * bit of any result.
+ * what was expected and what came. A refused call writes nothing: also one that gets no memory, since a call takes all of its
+ * memory before it writes. A successful one writes its outputs in full: nothing is added to what was there. All functions may
+ * be called from many threads at once. The number of threads does not change a bit of any result.
  *
  * A variant is an operator compiled for a pass, a type and a target, such as msda_forward_f32_avx512. A call runs the best
  * that this machine supports.
@@ -182,6 +182,10 @@ DEFORMKIT_API deformkit_status deformkit_set_num_threads(int num_threads);
 
 /** What was set, here or by the environment; 0: one per core. Negative if the environment's number makes no sense. */
 DEFORMKIT_API int deformkit_get_num_threads(void);
+
+/** Gives back to the system all memory that is kept for the next calls and that no running call is using, other threads' too.
+ * What is kept is 256 MiB at most, of all threads together, and is given back also when the library is unloaded. */
+DEFORMKIT_API void deformkit_release_memory(void);
 
 /** "major.minor.patch" of the library. */
 DEFORMKIT_API const char *deformkit_version(void);
