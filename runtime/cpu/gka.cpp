@@ -292,10 +292,11 @@ private:
             fill_zero(gradient);
         }
         const int64_t most = in.count * groups_.count() * a_.M;
-        const int64_t heads = slabs ? 1
-                                    : std::clamp(std::max(most / (threads_ * knobs_.tasks_per_thread),
-                                                          knobs_.task_samples * groups_.count() / product({a_.Q, a_.samples()})),
-                                                 int64_t{1}, a_.M);
+        const int64_t heads = slabs
+                                  ? 1
+                                  : std::clamp(std::max(most / (threads_ * knobs_.tasks_per_thread),
+                                                        knobs_.task_samples * groups_.count() / product({a_.Q, a_.samples()})),
+                                               int64_t{1}, a_.M);
         const int64_t parts = divide_up(a_.M, heads), tasks = in.count * parts;  // of a group
         parallel_for(groups_.count() * tasks, [&](int64_t task) {
             const MapGroup &group = groups_[task / tasks];

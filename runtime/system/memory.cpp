@@ -74,7 +74,7 @@ struct alignas(64) Place {
 Place places[kPlaces];
 std::atomic<size_t> kept_bytes{0};  // of blocks that are kept, or will be once they are released
 std::atomic<unsigned> threads_seen{0};
-[[gnu::tls_model("initial-exec")]] thread_local unsigned own_number = 0;
+thread_local unsigned own_number = 0;
 
 Place &place(unsigned i) {
     if (own_number == 0) {

@@ -24,6 +24,7 @@ namespace {
 
 std::atomic<int> requested_threads{-1};  // 0: one per core; -1: DEFORMKIT_NUM_THREADS has not been looked at
 thread_local HalideErrors *current_errors = nullptr;
+thread_local bool in_loop = false;  // this thread runs a task of a loop that is shared
 
 // Halide's own handler ends the process.
 void on_error(void *, const char *message) {
@@ -59,6 +60,7 @@ public:
 private:
     void work(int seat) override {
         HalideErrors *const outside = std::exchange(current_errors, errors_);
+        in_loop = true;
         if (workspace_ != nullptr) {
             WorkspaceRegion region = workspace_->worker(seat);
             const WorkspaceScope scope(&region);
@@ -67,6 +69,7 @@ private:
         } else {
             run_tasks(seat);
         }
+        in_loop = false;
         current_errors = outside;
     }
 
@@ -115,8 +118,8 @@ int on_par_for(void *context, halide_task_t task, int begin, int size, uint8_t *
     if (workspace != nullptr && here && size > 0) {
         return run_here_in(*workspace, context, task, begin, size, closure);
     }
-    // Within a task, a thread's region is all there is.
-    if (here || (workspace == nullptr && (workspace_region() != nullptr || Loop::would_be_alone()))) {
+    // Within a shared task, this thread and its region are all there is; so they are where a task is measured.
+    if (here || in_loop || (workspace == nullptr && workspace_region() != nullptr)) {
         return run_here(context, task, begin, size, closure);
     }
     Tasks tasks(workspace, threads, context, task, begin, size, closure);

@@ -25,8 +25,6 @@ constexpr std::chrono::milliseconds kRetry{100};  // before threads are started 
 constexpr size_t kStackBytes = size_t{2} << 20;   // of which a program's thread-local variables take some
 constexpr uint32_t kWaiting = uint32_t{1} << 31;
 
-thread_local Loop *current = nullptr;  // the outermost loop of the task that this thread runs
-
 void sleep_while(std::atomic<uint32_t> &word, uint32_t value) {
     syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
@@ -184,10 +182,8 @@ void *Workers::run(void *) {
         if (Loop *loop = workers.find()) {
             const int seat = loop->seats_++;
             loop->inside_++;
-            loop->outermost_.working_++;
             lock.unlock();
-            loop->work_as(seat);
-            loop->outermost_.working_--;
+            loop->work(seat);
             // The last to leave may find the loop gone, unless somebody waits.
             if (--loop->inside_ == kWaiting) {
                 wake(loop->inside_, 1);
@@ -203,12 +199,7 @@ void *Workers::run(void *) {
     return nullptr;
 }
 
-Loop::Loop(int64_t begin, int64_t end, int threads)
-    : next_(begin),
-      end_(end),
-      outermost_(current != nullptr ? *current : *this),
-      threads_(current != nullptr ? current->threads_ : threads),
-      inside_(0) {}
+Loop::Loop(int64_t begin, int64_t end, int threads) : next_(begin), end_(end), threads_(threads) {}
 
 void Loop::run() {
     const int wanted = static_cast<int>(std::min<int64_t>(end_ - next_, threads_)) - 1;
@@ -220,7 +211,7 @@ void Loop::run() {
     if (wanted > 0) {
         workers.announce(wanted);
     }
-    work_as(0);
+    work(0);
     if (wanted > 0) {
         {
             std::lock_guard<std::mutex> lock(mutex());
@@ -240,15 +231,7 @@ void Loop::wait_for_workers() {
 }
 
 bool Loop::has_room() const {
-    return next_.load(std::memory_order_relaxed) < end_ && seats_ < threads_ &&
-           outermost_.working_.load(std::memory_order_relaxed) < threads_;
-}
-
-void Loop::work_as(int seat) {
-    Loop *const outside = current;
-    current = &outermost_;
-    work(seat);
-    current = outside;
+    return next_.load(std::memory_order_relaxed) < end_ && seats_ < threads_;
 }
 
 bool Loop::take(int seat, int64_t &task) {
@@ -257,10 +240,6 @@ bool Loop::take(int seat, int64_t &task) {
     }
     task = next_.fetch_add(1, std::memory_order_relaxed);
     return task < end_;
-}
-
-bool Loop::would_be_alone() {
-    return current != nullptr && (workers.spinning + workers.sleeping == 0 || current->working_ >= current->threads_);
 }
 
 void start_workers(int threads) {

@@ -20,11 +20,8 @@ public:
     Loop(const Loop &) = delete;
     Loop &operator=(const Loop &) = delete;
 
-    /// Returns when all tasks have ended. A loop within a task of another shares that one's threads.
+    /// Returns when all tasks have ended.
     void run();
-
-    /// Whether a loop that begins now would be alone: this thread runs a task, and no worker is free for another one.
-    static bool would_be_alone();
 
 protected:
     ~Loop() = default;
@@ -38,16 +35,13 @@ protected:
 private:
     friend struct Workers;
     bool has_room() const;
-    void work_as(int seat);
     void wait_for_workers();
 
     std::atomic<int64_t> next_;
     const int64_t end_;
-    Loop &outermost_;
-    const int threads_;             // of the outermost loop
-    std::atomic<int> working_{1};   // threads in the outermost loop's tasks
-    int seats_ = 1;                 // taken so far
-    std::atomic<uint32_t> inside_;  // workers, and kWaiting
+    const int threads_;
+    int seats_ = 1;                    // taken so far
+    std::atomic<uint32_t> inside_{0};  // workers, and kWaiting
     Loop *previous_ = nullptr, *following_ = nullptr;
 };
 

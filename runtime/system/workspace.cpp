@@ -11,9 +11,8 @@ namespace deformkit {
 
 namespace {
 
-// In the program's own block of thread-local memory: one that a thread first has to be given can be refused, and takes longer.
-[[gnu::tls_model("initial-exec")]] thread_local Workspace *current_workspace = nullptr;
-[[gnu::tls_model("initial-exec")]] thread_local WorkspaceRegion *current_region = nullptr;
+thread_local Workspace *current_workspace = nullptr;
+thread_local WorkspaceRegion *current_region = nullptr;
 
 size_t round_up(size_t bytes) {
     return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
