@@ -17,7 +17,7 @@ public:
     explicit Division(const MsdaWorkload &w, int64_t block = 1)
         : samples_(static_cast<int64_t>(w.levels.size()) * w.points),
           table_(reserve_levels(memory_, w.heads * samples_)),
-          blocks(memory_, samples_, w.queries, block),
+          blocks(memory_, samples_, block),
           groups(memory_, static_cast<int64_t>(w.levels.size())) {
         memory_.open();
         int64_t first_key = 0;
@@ -114,14 +114,15 @@ TEST(Division, EveryQueryIsInOneBlock) {
                 SCOPED_TRACE(::testing::Message() << "Q = " << w.queries << ", blocks of " << size);
                 const Division d(w, size);
                 std::vector<int> queries(w.queries, 0), packed(w.queries, 0);
-                for (const Block &block : d.blocks) {
+                for (int64_t i = 0; i < d.blocks.count(); i++) {
+                    const Block block = d.blocks[i];
                     EXPECT_GT(block.size(), 0);
                     EXPECT_LE(block.size(), 2 * size);
-                    for (int64_t i = 0; i < block.size(); i++) {
-                        const int64_t query = block.first + i % block.width + block.pitch * (i / block.width);
-                        ASSERT_TRUE(query >= 0 && query < w.queries && block.packed + i < w.queries);
+                    for (int64_t j = 0; j < block.size(); j++) {
+                        const int64_t query = block.first + j % block.width + block.pitch * (j / block.width);
+                        ASSERT_TRUE(query >= 0 && query < w.queries && block.packed + j < w.queries);
                         queries[query]++;
-                        packed[block.packed + i]++;
+                        packed[block.packed + j]++;
                     }
                 }
                 EXPECT_TRUE(all_once(queries));

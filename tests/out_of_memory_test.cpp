@@ -2,7 +2,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <thread>
 
 #include "tests/child.h"
 #include "tests/da_case.h"
@@ -173,6 +175,60 @@ void limit_growth(rlim_t bytes) {
     const rlim_t limit = static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + bytes;
     const struct rlimit both = {limit, RLIM_INFINITY};
     setrlimit(RLIMIT_AS, &both);
+}
+
+int64_t resident_bytes() {
+    long pages = 0, resident = 0;
+    if (FILE *statm = fopen("/proc/self/statm", "r")) {
+        resident = fscanf(statm, "%ld %ld", &pages, &resident) == 2 ? resident : 0;
+        fclose(statm);
+    }
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+/// 96 callers at the same time, of 8 MB each, keep what one knob allows, and give it back, whichever thread asks.
+TEST(OutOfMemory, WhatIsKeptIsBoundedAndGivenBack) {
+    ASSERT_EQ(deformkit_set_num_threads(1), DEFORMKIT_OK);
+    const MsdaCase c({"", 1, 10, 8, 32, {{90, 90}}, 4, Locations::kWide}, Type::kF32, Pass::kForward);
+    Layouts layouts;
+    layouts.of["value"].step = {1, 1, 1, 2};
+    deformkit_release_memory();
+    const int64_t before = resident_bytes();
+    std::vector<std::unique_ptr<ProblemTensors>> tensors;
+    for (int i = 0; i < 96; i++) {
+        tensors.push_back(std::make_unique<ProblemTensors>(c, layouts));
+    }
+    const int64_t inputs = resident_bytes();
+    std::vector<std::thread> callers;
+    std::atomic<int> succeeded{0}, ended{0};
+    std::atomic<bool> go_on{true};
+    for (const auto &one : tensors) {
+        callers.emplace_back([&] {
+            for (int i = 0; i < 3; i++) {
+                succeeded += one->call() == DEFORMKIT_OK;
+            }
+            ended++;
+            while (go_on) {
+                usleep(1000);
+            }
+        });
+    }
+    while (ended < 96) {
+        usleep(1000);
+    }
+    const int64_t kept = resident_bytes() - inputs;
+    deformkit_release_memory();
+    const int64_t left = resident_bytes() - inputs;
+    go_on = false;
+    for (std::thread &caller : callers) {
+        caller.join();
+    }
+    EXPECT_EQ(succeeded, 3 * 96);
+    printf("%lld MiB kept, %lld MiB left\n", static_cast<long long>(kept >> 20), static_cast<long long>(left >> 20));
+    EXPECT_LE(kept, (256 + 64) << 20);
+    EXPECT_LE(left, 64 << 20);
+    EXPECT_GT(inputs, before);
+    EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
 }
 
 TEST(OutOfMemory, PackingWithoutMemoryIsRefused) {

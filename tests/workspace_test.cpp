@@ -137,6 +137,67 @@ void check_random_calls() {
     EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
 }
 
+/// What a call takes for two threads, and what it has used when it has run.
+template <typename Case, typename Workload>
+WorkspaceSize check_used(const Workload &workload, Type type, Pass pass) {
+    const Case c(workload, type, pass);
+    const ProblemTensors tensors(c);
+    const std::unique_ptr<Plan> planned = plan_of(c, tensors.arguments);
+    const WorkspaceSize size = planned->workspace();
+    const KeptBlock memory(size.total());
+    const Workspace workspace(memory.data(), size);
+    planned->run();
+    EXPECT_LE(workspace.used().call_bytes, size.call_bytes);
+    EXPECT_LE(workspace.used().worker_bytes, size.worker_bytes);
+    EXPECT_TRUE(matches(c, outputs_of(tensors)));
+    return size;
+}
+
+/// `call` and `task` as the operator's page says: for the call, and for each thread. Sizes are rounded up to be tried.
+void expect_about(const WorkspaceSize &size, int64_t call, int64_t task) {
+    constexpr int64_t kSmall = 4096;
+    EXPECT_LE(static_cast<int64_t>(size.call_bytes), call + kSmall);
+    EXPECT_GE(static_cast<int64_t>(size.call_bytes), call / 2);
+    EXPECT_LE(static_cast<int64_t>(size.worker_bytes), task * 5 / 4 + kSmall);
+    EXPECT_GE(static_cast<int64_t>(size.worker_bytes), task / 4);
+}
+
+// The formulas of docs/, for tensors that kernels use in place.
+TEST(Workspace, Formulas) {
+    ASSERT_EQ(deformkit_set_num_threads(2), DEFORMKIT_OK);
+    for (const int64_t Q : {10, 300, 6000}) {
+        for (const int64_t D : {16, 32}) {
+            for (const Type type : {Type::kF32, Type::kF16}) {
+                SCOPED_TRACE(::testing::Message() << "Q = " << Q << ", D = " << D << ", " << name_of(type));
+                const MsdaWorkload w{"", 1, Q, 4, D, {{40, 50}, {20, 25}}, 4, Locations::kWide};
+                const int64_t M = w.heads, K = w.keys(), S = 2 * w.points, e = type == Type::kF32 ? 4 : 2,
+                              often = Q * S * 4 / K;
+                const WorkspaceSize msda = check_used<MsdaCase>(w, type, Pass::kForward);
+                const bool copied = often >= (type == Type::kF32 ? 32 : 16);
+                expect_about(msda, 12 * M * S + (copied ? 4 * M * K * D : 0),
+                             (often >= 16 ? 64 : std::min<int64_t>(Q, 1024)) * M * (24 * S + 4 * D));
+                expect_about(check_used<MsdaCase>(w, type, Pass::kBackward),
+                             12 * M * S + Q * M * (D + 3 * S) * e + (often >= 32 ? M * K * D * e : 0),
+                             4 * K * D + 24 * Q * w.points);
+                const int64_t gka_copy = often >= 16 ? M * K * D * e : 0;
+                expect_about(check_used<GkaCase>(w, type, Pass::kForward), 12 * S + gka_copy, 0);
+                expect_about(check_used<GkaCase>(w, type, Pass::kBackward), 24 * S + gka_copy, 4 * K * D);
+            }
+        }
+    }
+    for (const int64_t A : {600, 2000}) {
+        for (const Type type : {Type::kF32, Type::kF16}) {
+            SCOPED_TRACE(::testing::Message() << "A = " << A << ", " << name_of(type));
+            const DaWorkload w{"", 1, A, 7, 3, {{16, 20}, {8, 10}}, 4, 32, 0.5};
+            const int64_t channels = w.groups * w.channels;
+            expect_about(check_used<DaCase>(w, type, Pass::kForward), 12 * 3 * 2,
+                         std::min<int64_t>(A, 256) * (4 * channels + 12 * w.points * w.cameras));
+            expect_about(check_used<DaCase>(w, type, Pass::kBackward), 12 * 3 * 2, 4 * w.cells() * channels);
+        }
+    }
+    EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
+}
+
 TEST(Workspace, Msda) {
     check_random_calls<MsdaCase>();
 }

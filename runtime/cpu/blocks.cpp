@@ -1,6 +1,7 @@
 #include "runtime/cpu/blocks.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace deformkit {
 
@@ -17,11 +18,8 @@ int64_t block_height(int64_t size) {
 
 }  // namespace
 
-// The worst region is one cell wide, where blocks are but their height; two more in each for what is left over.
-Blocks::Blocks(CallMemory &memory, int64_t samples, int64_t num_queries, int64_t size)
-    : size_(size),
-      blocks_(memory, num_queries / block_height(size) + 2 * std::max<int64_t>(samples, 1)),
-      regions_(memory, std::max<int64_t>(samples, 1)) {}
+Blocks::Blocks(CallMemory &memory, int64_t samples, int64_t size)
+    : size_(size), regions_(memory, std::max<int64_t>(samples, 1)) {}
 
 /// The levels' rectangles if they tile [0, num_keys), else one row.
 void Blocks::make_regions(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys) {
@@ -31,42 +29,51 @@ void Blocks::make_regions(const LevelTable &levels, int64_t samples, int64_t num
         for (int64_t s = 0; s < samples; s++) {
             const int64_t width = levels.width(s), first = levels.first_key(s);
             if (first != last_first && width > 0) {
-                regions_.push_back({first, width, levels.height(s), width, 0});
+                regions_.push_back({{first, width, levels.height(s), width, 0}});
                 last_first = first;
             }
         }
-        std::sort(regions_.begin(), regions_.end(), [](const Block &a, const Block &b) { return a.first < b.first; });
+        std::sort(regions_.begin(), regions_.end(), [](const Region &a, const Region &b) { return a.all.first < b.all.first; });
         int64_t next = 0;
-        for (const Block &region : regions_) {
-            next = region.first == next ? next + region.size() : -1;
+        for (const Region &region : regions_) {
+            next = region.all.first == next ? next + region.all.size() : -1;
         }
         if (next == num_keys) {
             return;
         }
     }
     regions_.clear();
-    regions_.push_back({0, num_queries, 1, num_queries, 0});
+    regions_.push_back({{0, num_queries, 1, num_queries, 0}});
 }
 
 void Blocks::make(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys) {
     make_regions(levels, samples, num_queries, num_keys);
-    blocks_.clear();
+    count_ = 0;
     int64_t packed = 0;
-    for (const Block &region : regions_) {
-        const int64_t height = region.height > 1 ? block_height(size_) : 1;
-        const int64_t width = std::max<int64_t>(1, size_ / height);
-        for (int64_t y = 0; y < region.height; y += height) {
-            for (int64_t x = 0; x < region.width; x += width) {
-                blocks_.push_back({region.first + y * region.pitch + x, std::min(width, region.width - x),
-                                   std::min(height, region.height - y), region.pitch, packed});
-                packed += blocks_.back().size();
-            }
-        }
+    for (Region &region : regions_) {
+        region.height = region.all.height > 1 ? block_height(size_) : 1;
+        region.width = std::max<int64_t>(1, size_ / region.height);
+        region.columns = divide_up(region.all.width, region.width);
+        region.first_block = count_;
+        region.all.packed = packed;
+        count_ += region.columns * divide_up(region.all.height, region.height);
+        packed += region.all.size();
     }
 }
 
+Block Blocks::operator[](int64_t i) const {
+    const Region &region = *std::prev(std::upper_bound(
+        regions_.begin(), regions_.end(), i, [](int64_t block, const Region &other) { return block < other.first_block; }));
+    const Block &all = region.all;
+    const int64_t x = (i - region.first_block) % region.columns * region.width,
+                  y = (i - region.first_block) / region.columns * region.height;
+    const int64_t height = std::min(region.height, all.height - y);
+    return {all.first + y * all.pitch + x, std::min(region.width, all.width - x), height, all.pitch,
+            all.packed + y * all.width + x * height};
+}
+
 bool Blocks::in_order() const {
-    return std::all_of(begin(), end(), [](const Block &block) { return block.height == 1 && block.packed == block.first; });
+    return std::all_of(regions_.begin(), regions_.end(), [](const Region &region) { return region.height == 1; });
 }
 
 Block Blocks::largest_rectangle() const {

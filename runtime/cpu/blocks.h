@@ -27,14 +27,12 @@ class Blocks {
 public:
     Blocks() = default;
     /// Room for the blocks of any levels.
-    Blocks(CallMemory &memory, int64_t samples, int64_t num_queries, int64_t size);
+    Blocks(CallMemory &memory, int64_t samples, int64_t size);
 
     void make(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys);
 
-    int64_t count() const { return blocks_.size(); }
-    const Block &operator[](int64_t i) const { return blocks_[i]; }
-    const Block *begin() const { return blocks_.begin(); }
-    const Block *end() const { return blocks_.end(); }
+    int64_t count() const { return count_; }
+    Block operator[](int64_t i) const;
     /// Whether the order of blocks is that of the queries.
     bool in_order() const;
 
@@ -43,10 +41,17 @@ public:
     Block largest_rectangle() const;
 
 private:
+    /// Queries in blocks of one size, but for those at its right and lower edges.
+    struct Region {
+        Block all;
+        int64_t width = 0, height = 0;  // of a block
+        int64_t columns = 0, first_block = 0;
+    };
+
     void make_regions(const LevelTable &levels, int64_t samples, int64_t num_queries, int64_t num_keys);
 
-    int64_t size_ = 1;
-    CallArray<Block> blocks_, regions_;
+    int64_t size_ = 1, count_ = 0;
+    CallArray<Region> regions_;
 };
 
 /// Calls `visit` with the block, or with its rows where kernels could not address two of them at once, in tensors whose queries

@@ -103,9 +103,10 @@ void run_heads(const Variant &kernel, const MsdaInputs &a, const Samples &in, co
 
 /// Queries of a trial: kernels take so many at a time, at most.
 int64_t trial_queries(int64_t queries) {
-    return std::min(trial_size(queries), std::max({highest<GkaForwardScheduleKnobs>("tap_queries"),
-                                                   highest<GkaBackwardSamplesScheduleKnobs>("tap_queries"),
-                                                   highest<GkaBackwardValueScheduleKnobs>("tap_queries")}));
+    constexpr int64_t kMost =
+        std::max({highest<GkaForwardScheduleKnobs>("tap_queries"), highest<GkaBackwardSamplesScheduleKnobs>("tap_queries"),
+                  highest<GkaBackwardValueScheduleKnobs>("tap_queries")});
+    return std::min(trial_size(queries), kMost);
 }
 
 /// What a task of run_heads() is tried on.

@@ -50,7 +50,7 @@ public:
                                          knobs_.block_queries);
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
-        blocks_ = Blocks(memory_, a_.samples(), a_.Q, block);
+        blocks_ = Blocks(memory_, a_.samples(), block);
         rows_ = stage_blocks(memory_, part(grad_output_), round_up(a_.D, kChannelMultiple));
         locations_ = stage_samples(memory_, part(a_.sampling_locations), value_kernel_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
@@ -188,7 +188,7 @@ private:
 
     /// What one block has to scatter, in order; a part of the gradient is cleared.
     void prepare_scatter(const Batches &in, int64_t b, int64_t i) const {
-        const Block &block = blocks_[i];
+        const Block block = blocks_[i];
         pack_block(by_levels(in.locations, a_.P), b, block, in.scatter_locations);
         pack_block(by_levels(in.weights, a_.P), b, block, in.scatter_weights);
         for (const MapGroup &group : groups_) {
@@ -261,7 +261,7 @@ private:
         }
         if (grad_value_) {
             const Tensor gradient = tensors.make(storage, {trial_size(a_.K), 1, a_.D}, 1);
-            const int64_t queries = scatter_queries();
+            const int64_t queries = trial_size(a_.Q);
             const Tensor locations = tensors.make(storage, {queries * a_.P * 2}, 1),
                          weights = tensors.make(storage, {queries * a_.P}, 1);
             const Tensor rows = tensors.make(storage, {queries, channels}, 1);
@@ -273,18 +273,13 @@ private:
         }
     }
 
-    /// Of a trial of the value kernel, which goes over all.
-    int64_t scatter_queries() const {
-        return std::min(trial_size(a_.Q), highest<MsdaBackwardValueScheduleKnobs>("tap_queries"));
-    }
-
     TrialKey trial_key() const override {
         return {reinterpret_cast<intptr_t>(&samples_kernel_),
                 reinterpret_cast<intptr_t>(&value_kernel_),
                 trial_size(a_.K),
                 a_.M,
                 a_.D,
-                scatter_queries(),
+                trial_size(a_.Q),
                 a_.L,
                 a_.P,
                 blocks_.longest_run().size(),

@@ -36,7 +36,7 @@ public:
             // on detr_encoder (Xeon, AVX-512, one thread), bfloat16 0.93x.
             packing.widen = companion(row_, "convert_widen");
             packing.always = packing.widen != nullptr || a_.reads_per_cell_reach(knobs_.packing_reads);
-            blocks_ = Blocks(memory_, a_.samples(), a_.Q, knobs_.block_queries);
+            blocks_ = Blocks(memory_, a_.samples(), knobs_.block_queries);
         }
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
