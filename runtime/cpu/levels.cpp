@@ -1,6 +1,7 @@
 #include "runtime/cpu/levels.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/system/log.h"
 #include "runtime/tensor/checked.h"
@@ -68,7 +69,7 @@ LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const st
     for (int64_t l = 0; l < levels; l++) {
         Level at = level(l);
         const bool representable =
-            std::max(at.height, at.width) <= kMostOfAxis && at.first_key >= -kMostOfAxis && at.first_key <= kMostOfAxis;
+            std::max(at.height, at.width) <= kMostOfAxis && at.first_key >= std::numeric_limits<int32_t>::min() && at.first_key <= std::numeric_limits<int32_t>::max();
         if (at.empty() || !representable) {
             if (at.height != 0 && at.width != 0) {
                 log("level %lld: size (%lld, %lld) from key %lld makes no sense: it is taken to be empty", number(l),
