@@ -218,6 +218,15 @@ void check_huge_maps(Pass pass, const Variant &variant) {
         c.set_location_dtype(dtype);
         check_against_reference(c);
     }
+    // The lowest key that an int32 holds: the second row begins at key -1.
+    c.in.shapes = {2, kWidth};
+    c.in.starts = {std::numeric_limits<int32_t>::min()};
+    for (size_t i = 0; i < c.in.locations.size(); i += 2) {
+        c.in.locations[i] = static_cast<double>(i / 2 % (c.in.K + 2));
+        c.in.locations[i + 1] = 1;
+    }
+    c.set_location_dtype({kDLFloat, 32, 1});
+    check_against_reference(c);
 }
 
 /// The sum of output * grad_output, differenced along single inputs, is what backward says.

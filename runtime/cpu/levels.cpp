@@ -1,7 +1,6 @@
 #include "runtime/cpu/levels.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "runtime/system/log.h"
 #include "runtime/tensor/checked.h"
@@ -69,7 +68,7 @@ LevelTable make_level_table(CallArray<int32_t> &memory, int64_t levels, const st
     for (int64_t l = 0; l < levels; l++) {
         Level at = level(l);
         const bool representable =
-            std::max(at.height, at.width) <= kMostOfAxis && at.first_key >= std::numeric_limits<int32_t>::min() && at.first_key <= std::numeric_limits<int32_t>::max();
+            std::max(at.height, at.width) <= kMostOfAxis && at.first_key == static_cast<int32_t>(at.first_key);
         if (at.empty() || !representable) {
             if (at.height != 0 && at.width != 0) {
                 log("level %lld: size (%lld, %lld) from key %lld makes no sense: it is taken to be empty", number(l),
