@@ -236,6 +236,29 @@ def test_many_callers(problem: Problem) -> None:
     assert not wrong
 
 
+def test_forked_children_compute_and_end() -> None:
+    """A child has none of its parent's worker threads."""
+    code = """
+import os, sys
+import numpy as np
+import deformkit
+random = np.random.default_rng(0)
+deformkit.set_num_threads({threads})
+inputs = [random.random((1, 1000, 8, 32), "f"), np.array([[25, 40]]), np.array([0]),
+          random.random((1, 500, 8, 1, 4, 2), "f"), random.random((1, 500, 8, 1, 4), "f")]
+expected = deformkit.multi_scale_deformable_attn(*inputs)
+for i in range(50):
+    child = os.fork()
+    if child == 0:
+        sys.exit(i % 2 and not np.array_equal(deformkit.multi_scale_deformable_attn(*inputs), expected))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    for threads in (4, 16):
+        command = [sys.executable, "-W", "ignore", "-c", code.format(threads=threads)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        assert done.stdout.split() == ["0"] * 50, done.stderr
+
+
 def test_import_is_light() -> None:
     code = "import sys, deformkit; print(sorted({'torch', 'numpy', 'jax', 'transformers'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
