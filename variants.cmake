@@ -26,18 +26,25 @@ deformkit_target(avx512 ARCH x86 HALIDE sse41-avx-f16c-fma-avx2-avx512-avx512_sk
                  CPU_FEATURES avx512f avx512cd avx512bw avx512dq avx512vl avx2 fma f16c)
 deformkit_target(avx2 ARCH x86 HALIDE sse41-avx-f16c-fma-avx2-large_buffers LANES 8 CPU_FEATURES avx2 fma f16c)
 deformkit_target(sse41 ARCH x86 HALIDE sse41-large_buffers LANES 4 CPU_FEATURES sse4.1)
-deformkit_target(opencl ARCH x86 HALIDE sse41-opencl LANES 4 CPU_FEATURES sse4.1 GPU opencl)
+deformkit_target(cuda ARCH x86 HALIDE sse41-cuda-cuda_capability_80-user_context-no_bounds_query LANES 4 CPU_FEATURES sse4.1 GPU cuda)
+deformkit_target(opencl ARCH x86 HALIDE sse41-opencl-user_context-no_bounds_query LANES 4 CPU_FEATURES sse4.1 GPU opencl)
 set(cpus avx512 avx2 sse41)
+set(gpus cuda opencl)
 
 # Variants: operator, pass, storage types, targets, best first. Dispatch takes the first target that this machine supports; GPU
 # targets are taken only when asked for, since the tensors are in host memory.
-deformkit_variants(msda forward TYPES f32 TARGETS ${cpus} opencl)
-deformkit_variants(msda forward TYPES f16 bf16 f64 TARGETS ${cpus})
+deformkit_variants(msda forward TYPES ${types} TARGETS ${cpus})
 # The same operator in another traversal of the same data: runs in place of `forward` of the same type and target where that pays.
 deformkit_variants(msda forward_head_major TYPES f32 f16 bf16 TARGETS ${cpus} IN_PLACE_OF forward)
 # Backward: what samples get, and what value gets.
 deformkit_variants(msda backward_samples TYPES ${types} TARGETS ${cpus})
 deformkit_variants(msda backward_value TYPES ${types} TARGETS ${cpus})
+
+foreach (operator msda gka)
+    foreach (pass forward backward_samples backward_value)
+        deformkit_variants(${operator} ${pass} TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
+    endforeach ()
+endforeach ()
 
 # Deformable aggregation and geometric kernel attention.
 foreach (operator da gka)
@@ -47,8 +54,11 @@ foreach (operator da gka)
 endforeach ()
 
 # Locations in cells that are not float32 or int32.
-deformkit_variants(gka cells TYPES f16 bf16 f64 i8 i16 i64 TARGETS ${cpus})
+deformkit_variants(gka cells TYPES f16 bf16 f64 i8 i16 i64 TARGETS ${cpus} ${gpus})
 
 # To the type of arithmetic, and from there, rounded: for passes that read or add up a tensor in that type.
 deformkit_variants(convert widen TYPES ${types_of_16_bits} TARGETS ${cpus})
 deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${cpus})
+deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${gpus})
+# From layout to layout on a device, one element at a time.
+deformkit_variants(convert copy TYPES f32 ${types_of_16_bits} TARGETS ${gpus})

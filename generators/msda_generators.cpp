@@ -59,8 +59,7 @@ public:
         const Knobs own = knobs;
         const deformkit::MsdaForwardScheduleKnobs schedule{own.accumulators, own.samples_at_once};
         in.group = deformkit::msda_forward_group(traversal, num_samples, schedule);
-        const bool gpu = target.has_gpu_feature();
-        in.fused = gpu || target.has_feature(Target::FMA);
+        in.fused = target.has_feature(Target::FMA);
         deformkit::MsdaForward algorithm(in);
         output(algorithm.d, algorithm.m, algorithm.q, algorithm.b) = deformkit::round_to_storage(
             storage_type, algorithm.sum(algorithm.d, algorithm.m, algorithm.q, algorithm.b), target);
@@ -70,15 +69,11 @@ public:
         sampling_locations.dim(1).set_stride(2);
         level_table.dim(1).set_extent(deformkit::kLevelRows);
 
-        if (gpu) {
-            deformkit::schedule_msda_forward_gpu(algorithm, output);
-        } else {
-            value.dim(2).set_stride(1);
-            const bool common = deformkit::compute_type(storage_type).bits() == 32;
-            const deformkit::MsdaForwardExtents extents{
-                deformkit::compute_lanes(storage_type, lanes), traversal, query_tile, num_samples, check_cells, common};
-            deformkit::schedule_msda_forward_cpu(algorithm, output, extents, schedule);
-        }
+        value.dim(2).set_stride(1);
+        const bool common = deformkit::compute_type(storage_type).bits() == 32;
+        const deformkit::MsdaForwardExtents extents{
+            deformkit::compute_lanes(storage_type, lanes), traversal, query_tile, num_samples, check_cells, common};
+        deformkit::schedule_msda_forward_cpu(algorithm, output, extents, schedule);
     }
 };
 

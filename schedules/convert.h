@@ -2,6 +2,8 @@
 
 #include <Halide.h>
 
+#include <vector>
+
 namespace deformkit {
 
 struct ConvertAxes {
@@ -9,5 +11,6 @@ struct ConvertAxes {
 };
 
 void schedule_convert_cpu(Halide::Func output, const ConvertAxes &axes, int lanes, int common_channels);
+void schedule_convert_gpu(Halide::Func output, const std::vector<Halide::Var> &axes, int threads);
 
 }  // namespace deformkit

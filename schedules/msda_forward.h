@@ -23,6 +23,5 @@ struct MsdaForwardExtents {
 Halide::Expr msda_forward_group(Traversal traversal, const Halide::Expr &num_samples, const MsdaForwardScheduleKnobs &knobs);
 void schedule_msda_forward_cpu(MsdaForward &f, Halide::Func output, const MsdaForwardExtents &extents,
                                const MsdaForwardScheduleKnobs &knobs);
-void schedule_msda_forward_gpu(MsdaForward &f, Halide::Func output);
 
 }  // namespace deformkit

@@ -1,21 +1,14 @@
-#include "schedules/msda_forward.h"
+#include "schedules/gpu.h"
+#include "schedules/msda_gpu.h"
 
 namespace deformkit {
 
 using namespace Halide;
 
-// A plain schedule: a thread per channel, eight pairs of head and query per block. Neighbouring threads read neighbouring
-// channels, so that every corner is one contiguous read per head.
-void schedule_msda_forward_gpu(MsdaForward &f, Func output) {
-    Var pair{"pair"}, block{"block"}, thread{"thread"}, channel{"channel"}, chunk{"chunk"};
-    output.fuse(f.m, f.q, pair)
-        .split(pair, block, thread, 8, TailStrategy::GuardWithIf)
-        .split(f.d, chunk, channel, 32, TailStrategy::GuardWithIf)
-        .reorder(channel, thread, chunk, block, f.b)
-        .gpu_blocks(chunk, block, f.b)
-        .gpu_threads(channel, thread);
-    f.sum.compute_at(output, channel);
-    f.of_group.compute_at(f.sum, f.groups);
+void schedule_msda_forward_gpu(MsdaForward &f, Func level_table, Func output, const Expr &query_tile,
+                               const MsdaForwardGpuScheduleKnobs &knobs) {
+    const Var round = schedule_sums_gpu(f, f.head_taps, kCornerFields, level_table, output, query_tile, knobs);
+    f.found.compute_at(f.head_taps, round).store_in(MemoryType::Register);
 }
 
 }  // namespace deformkit

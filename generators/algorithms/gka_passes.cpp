@@ -29,6 +29,7 @@ Expr GkaSamples::key(const Var &s, const Var &m, const Var &q, const Var &b) con
         is_somewhere[xy] = location_kind == kIntLocation || along != INT32_MIN;
         cell[xy] = max(min(along, (xy == 0 ? width : height) - 1), 0);
     }
+    const Expr check_cells = checks_by_level ? level_table(s, kCheckCells) != 0 : this->check_cells;
     const Expr wide = cast<int64_t>(first_key) + cast<int64_t>(cell[1]) * width + cell[0];
     const Expr is_cell = !check_cells || (width > 0 && wide >= 0 && wide < num_keys);
     const Expr checked_key = cast<int32_t>(select(is_cell, wide, cast<int64_t>(0)));
@@ -94,6 +95,81 @@ GkaBackwardValue::GkaBackwardValue(const GkaBackwardValueInputs &in, const Func 
     this->slab(d, m, cell, b) = holds_zeros ? undef(type) : make_zero(type);
     this->slab(d, m, target, b) =
         in.add(slab(d, m, target, b), in.attention_weights(samples.x, m, samples.y, b) * in.grad_output(d, m, samples.y, b));
+}
+
+GkaGroupedForward::GkaGroupedForward(const GkaCells &in, const Func &attention_weights, int group) {
+    const Expr key = select(s < in.num_samples, in.key(s, m, q, b), -1);
+    taps(field, s, m, q, b) =
+        mux(field, {reinterpret<float>(select(key >= 0, key * in.key_step, -1)), attention_weights(s, m, q, b)});
+
+    const Tuple zero(std::vector<Expr>(in.value.outputs(), 0.f));
+    samples = RDom(0, group, "samples");
+    const Expr sample = g * group + samples, position = cast<int32_t>(reinterpret<uint32_t>(taps(0, sample, m, q, b)));
+    samples.where(position >= 0);
+    of_group(d, g, m, q, b) = zero;
+    std::vector<Expr> added;
+    const std::vector<Expr> so_far = elements(of_group(d, g, m, q, b));
+    const std::vector<Expr> cell = elements(in.value(d, m, unsafe_promise_clamped(position, 0, in.max_position), b));
+    for (size_t i = 0; i < cell.size(); i++) {
+        added.push_back(so_far[i] + taps(1, sample, m, q, b) * cell[i]);
+    }
+    of_group(d, g, m, q, b) = Tuple(added);
+
+    groups = RDom(0, (in.num_samples + group - 1) / group, "groups");
+    sum(d, m, q, b) = zero;
+    added.clear();
+    const std::vector<Expr> sums = elements(sum(d, m, q, b)), more = elements(of_group(d, groups, m, q, b));
+    for (size_t i = 0; i < sums.size(); i++) {
+        added.push_back(sums[i] + more[i]);
+    }
+    sum(d, m, q, b) = Tuple(added);
+}
+
+GkaLaneBackwardSamples::GkaLaneBackwardSamples(const GkaCells &in, const Func &grad_output, const Expr &num_lanes,
+                                               const Expr &rounds, int words_per_lane) {
+    const Expr key = in.key(s, m, q, b);
+    positions(s, m, q, b) = select(key >= 0, key * in.key_step, -1);
+    const Expr position = unsafe_promise_clamped(max(positions(s, m, q, b), 0), 0, in.max_position);
+    const auto with_products = [&](Expr sum, const FuncRef &gradient, const FuncRef &cell) {
+        const std::vector<Expr> gradients = elements(gradient), cells = elements(cell);
+        for (size_t i = 0; i < cells.size(); i++) {
+            sum = sum + gradients[i] * cells[i];
+        }
+        return sum;
+    };
+    gradient(word, lane, m, q, b) = Tuple(elements(grad_output(lane * words_per_lane + word, m, q, b)));
+    cell(word, lane, s, m, q, b) = Tuple(elements(in.value(lane * words_per_lane + word, m, position, b)));
+    partial(lane, s, m, q, b) = 0.f;
+    words = RDom(0, words_per_lane, "words");
+    partial(lane, s, m, q, b) =
+        with_products(partial(lane, s, m, q, b), gradient(words, lane, m, q, b), cell(words, lane, s, m, q, b));
+    this->rounds = RDom(0, words_per_lane, 1, rounds - 1, "rounds");
+    const Expr more = (this->rounds.y * num_lanes + lane) * words_per_lane + this->rounds.x;
+    partial(lane, s, m, q, b) =
+        with_products(partial(lane, s, m, q, b), grad_output(more, m, q, b), in.value(more, m, position, b));
+    partials(lane, s, m, q, b) = partial(lane, s, m, q, b);
+    lanes = RDom(0, num_lanes, "lanes");
+    dot(s, m, q, b) = 0.f;
+    dot(s, m, q, b) += partials(lanes, s, m, q, b);
+    grad_weight = select(positions(s, m, q, b) >= 0, dot(s, m, q, b), 0.f);
+}
+
+GkaLaneBackwardValue::GkaLaneBackwardValue(const GkaBackwardValueInputs &in, const Expr &num_channels, int num_lanes,
+                                           const Func &grad_value)
+    : grad_value(grad_value) {
+    const Expr found = select(s < in.num_samples && q < in.num_queries, in.key(s, m, q, b), -1);
+    taps(field, s, m, q, b) = mux(field, {reinterpret<float>(found), in.attention_weights(s, m, q, b)});
+    gradient(step, lane, m, q, b) = in.grad_output(min(step * num_lanes + lane, num_channels - 1), m, q, b);
+    this->grad_value(d, m, k, b) = 0.f;
+    samples = RDom({{0, (num_channels + num_lanes - 1) / num_lanes}, {0, num_lanes}, {0, in.num_samples}, {0, in.num_queries}},
+                   "samples");
+    const auto tap = [&](int field) { return taps(field, samples[2], m, samples[3], b); };
+    const Expr key = cast<int32_t>(reinterpret<uint32_t>(tap(0))), channel = samples[0] * num_lanes + samples[1];
+    samples.where(channel < num_channels);
+    samples.where(key >= 0);
+    const Expr added = unsafe_promise_clamped(channel, 0, num_channels - 1);
+    this->grad_value(added, m, unsafe_promise_clamped(key, 0, in.num_keys - 1), b) +=
+        tap(1) * gradient(samples[0], samples[1], m, samples[3], b);
 }
 
 }  // namespace deformkit

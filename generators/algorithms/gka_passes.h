@@ -25,8 +25,9 @@ struct GkaSamples {
     Halide::Func level_table;         ///< (s, LevelRow)
     Halide::Func sampling_locations;  ///< (xy, s, m, q, b), as bits
     Halide::Expr num_samples, num_keys, location_kind;
-    Halide::Expr check_cells;  ///< some map is empty or reaches outside [0, num_keys), whatever its size and first key
-    bool fused = false;        ///< the target multiplies and adds in one instruction
+    Halide::Expr check_cells;      ///< some map is empty or reaches outside [0, num_keys), whatever its size and first key
+    bool fused = false;            ///< the target multiplies and adds in one instruction
+    bool checks_by_level = false;  ///< instead, row kCheckCells of level_table says so
 
     /// In [0, num_keys), or -1 where the sample does not count: its location is nowhere, or its cell none of the tensor's.
     Halide::Expr key(const Halide::Var &s, const Halide::Var &m, const Halide::Var &q, const Halide::Var &b) const;
@@ -87,6 +88,49 @@ struct GkaBackwardValue {
 
     /// `slab` is to be defined. If it `holds_zeros`, they need not be written.
     GkaBackwardValue(const GkaBackwardValueInputs &inputs, const Halide::Func &slab, bool holds_zeros);
+};
+
+/// The same for GPUs, where taps lie sample by sample and numbers are those of a word's channels.
+struct GkaGroupedForward {
+    Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, g{"g"}, field{"field"};
+    Halide::RDom samples, groups;
+
+    Halide::Func taps{"taps"};          ///< (Field, s, m, q, b), as above
+    Halide::Func of_group{"of_group"};  ///< (d, g, m, q, b): the sum of a group of samples
+    Halide::Func sum{"sum"};            ///< (d, m, q, b): of all
+
+    GkaGroupedForward(const GkaCells &cells, const Halide::Func &attention_weights, int group);
+};
+
+/// num_lanes * rounds * words_per_lane are all words.
+struct GkaLaneBackwardSamples {
+    Halide::Var word{"word"}, lane{"lane"}, s{"s"}, m{"m"}, q{"q"}, b{"b"};
+    Halide::RDom words, rounds, lanes;
+
+    Halide::Func positions{"positions"};  ///< (s, m, q, b)
+    Halide::Func gradient{"gradient"};    ///< (word, lane, m, q, b): grad_output's channels of a lane
+    Halide::Func cell{"cell"};            ///< (word, lane, s, m, q, b): the cell's
+    Halide::Func partial{"partial"};      ///< (lane, s, m, q, b): grad_output * the cell, of a lane's words
+    Halide::Func partials{"partials"};    ///< the same, for others to read
+    Halide::Func dot{"dot"};              ///< (s, m, q, b)
+
+    Halide::Expr grad_weight;  ///< of (s, m, q, b)
+
+    GkaLaneBackwardSamples(const GkaCells &cells, const Halide::Func &grad_output, const Halide::Expr &num_lanes,
+                           const Halide::Expr &rounds, int words_per_lane);
+};
+
+struct GkaLaneBackwardValue {
+    Halide::Var d{"d"}, m{"m"}, k{"k"}, b{"b"}, s{"s"}, q{"q"}, field{"field"}, step{"step"}, lane{"lane"};
+    Halide::RDom samples;  ///< (step, lane, s, q)
+
+    Halide::Func taps{"taps"};          ///< (Field, s, m, q, b); a key, -1 where the sample does not count
+    Halide::Func gradient{"gradient"};  ///< (step, lane, m, q, b): of channel step * num_lanes + lane
+    Halide::Func grad_value;            ///< (d, m, k, b), in float32
+
+    /// grad_output (d, m, q, b). So many neighbouring channels are added at once.
+    GkaLaneBackwardValue(const GkaBackwardValueInputs &inputs, const Halide::Expr &num_channels, int num_lanes,
+                         const Halide::Func &grad_value);
 };
 
 }  // namespace deformkit

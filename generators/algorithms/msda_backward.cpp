@@ -3,7 +3,26 @@
 namespace deformkit {
 
 using namespace Halide;
+using Halide::Internal::make_const;
 using Halide::Internal::make_zero;
+
+namespace {
+
+struct SampleGradients {
+    Expr weight, location[2];
+};
+
+/// From what grad_output gives with each corner's cell: zero where a corner is no cell.
+SampleGradients sample_gradients(const BilinearTap &tap, const Expr &weight, const Expr dots[4]) {
+    const Type type = tap.ax.type();
+    const Expr &at00 = dots[0], &at01 = dots[1], &at10 = dots[2], &at11 = dots[3], &ax = tap.ax, &ay = tap.ay;
+    const Expr across = (at01 - at00) * (1 - ay) + (at11 - at10) * ay, down = (at10 - at00) * (1 - ax) + (at11 - at01) * ax;
+    const Expr scale = select(tap.inside, weight, make_zero(type));
+    return {(at00 * (1 - ax) + at01 * ax) * (1 - ay) + (at10 * (1 - ax) + at11 * ax) * ay,
+            {scale * (cast(type, tap.width) * across), scale * (cast(type, tap.height) * down)}};
+}
+
+}  // namespace
 
 MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
     const Type type = in.value.type();
@@ -34,14 +53,13 @@ MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
     }
     {
         // Stand-ins are out from here on, NaN or not.
-        const auto corner = [&](int c) { return select(cells.is_cell[c], dots(f, c, x, y), zero); };
-        const Expr at00 = corner(0), at01 = corner(1), at10 = corner(2), at11 = corner(3);
-        const Expr ax = tap.ax, ay = tap.ay;
-        grad_weight = (at00 * (1 - ax) + at01 * ax) * (1 - ay) + (at10 * (1 - ax) + at11 * ax) * ay;
-        const Expr across = (at01 - at00) * (1 - ay) + (at11 - at10) * ay;
-        const Expr down = (at10 - at00) * (1 - ax) + (at11 - at01) * ax;
-        grad_location =
-            select(tap.inside, weight, zero) * select(xy == 0, cast(type, tap.width) * across, cast(type, tap.height) * down);
+        Expr corners[4];
+        for (int c = 0; c < 4; c++) {
+            corners[c] = select(cells.is_cell[c], dots(f, c, x, y), zero);
+        }
+        const SampleGradients gradients = sample_gradients(tap, weight, corners);
+        grad_weight = gradients.weight;
+        grad_location = select(xy == 0, gradients.location[0], gradients.location[1]);
     }
 }
 
@@ -61,6 +79,113 @@ MsdaBackwardValue::MsdaBackwardValue(const MsdaBackwardValueInputs &in, const Fu
         const Expr target = decode_pair(taps(sample, kPair + corner / 2), corner % 2, 1);
         slab(d, unsafe_promise_clamped(target, 0, in.num_cells - 1)) +=
             taps(sample, kWeight + corner) * in.grad_output(d, corners.z);
+    }
+}
+
+namespace {
+
+/// The sample `s` and what it touches.
+struct HeadSample {
+    BilinearTap tap;
+    TouchedCells cells;
+};
+
+HeadSample head_sample(const MsdaHeadSamples &in, const Expr &s, const Var &m, const Var &q, const Var &b, bool check_cells) {
+    const BilinearTap tap(in.sampling_locations(0, s, m, q, b), in.sampling_locations(1, s, m, q, b), in.level_table(s, kWidth),
+                          in.level_table(s, kHeight));
+    return {tap, touched_cells(tap, in.level_table(s, kFirstKey), in.num_keys, make_const(Bool(), check_cells),
+                               in.attention_weights(s, m, q, b))};
+}
+
+/// Where the sample's level asks for it.
+RDom checked(const MsdaHeadSamples &in, const Expr &s) {
+    RDom check(0, 1, "check");
+    check.where(in.level_table(s, kCheckCells) != 0);
+    return check;
+}
+
+}  // namespace
+
+MsdaHeadBackwardSamples::MsdaHeadBackwardSamples(const MsdaHeadBackwardSamplesInputs &in) {
+    const auto corners_of = [&](const Expr &s, bool check_cells) {
+        const TouchedCells cells = head_sample(in, s, m, q, b, check_cells).cells;
+        std::vector<Expr> corners;
+        for (int c = 0; c < 4; c++) {
+            const Expr key = cells.key[c / 2] + (c % 2 == 0 ? Expr(0) : select(cells.apart[c / 2], 1, 0));
+            corners.push_back(key * in.key_step | select(cells.is_cell[c], 0, Int(32).min()));
+        }
+        return Tuple(corners);
+    };
+    found(s, m, q, b) = corners_of(s, false);
+    const RDom check = checked(in, s);
+    found(s, m, q, b) = corners_of(s + check, true);
+    positions(c, s, m, q, b) = mux(c, Tuple(found(s, m, q, b)));
+
+    // The first round's words are at hand as vectors.
+    const auto position = [&](const Var &c) {
+        return unsafe_promise_clamped(positions(c, s, m, q, b) & Int(32).max(), 0, in.max_position);
+    };
+    const auto with_products = [&](Expr sum, const FuncRef &gradient, const FuncRef &cell) {
+        const std::vector<Expr> gradients = elements(gradient), cells = elements(cell);
+        for (size_t i = 0; i < cells.size(); i++) {
+            sum = sum + gradients[i] * cells[i];
+        }
+        return sum;
+    };
+    gradient(word, lane, m, q, b) = Tuple(elements(in.grad_output(lane * in.words_per_lane + word, m, q, b)));
+    cell(word, c, lane, s, m, q, b) = Tuple(elements(in.value(lane * in.words_per_lane + word, m, position(c), b)));
+    partial(c, lane, s, m, q, b) = 0.f;
+    words = RDom(0, in.words_per_lane, "words");
+    partial(c, lane, s, m, q, b) =
+        with_products(partial(c, lane, s, m, q, b), gradient(words, lane, m, q, b), cell(words, c, lane, s, m, q, b));
+    rounds = RDom(0, in.words_per_lane, 1, in.rounds - 1, "rounds");
+    {
+        const Expr word = (rounds.y * in.num_lanes + lane) * in.words_per_lane + rounds.x;
+        partial(c, lane, s, m, q, b) =
+            with_products(partial(c, lane, s, m, q, b), in.grad_output(word, m, q, b), in.value(word, m, position(c), b));
+    }
+    partials(c, lane, s, m, q, b) = partial(c, lane, s, m, q, b);
+    lanes = RDom(0, in.num_lanes, "lanes");
+    dots(c, s, m, q, b) = 0.f;
+    dots(c, s, m, q, b) += partials(c, lanes, s, m, q, b);
+    {
+        Expr corners[4];
+        for (int c = 0; c < 4; c++) {
+            corners[c] = select(positions(c, s, m, q, b) >= 0, dots(c, s, m, q, b), 0.f);
+        }
+        const SampleGradients gradients =
+            sample_gradients(head_sample(in, s, m, q, b, false).tap, in.attention_weights(s, m, q, b), corners);
+        grad_weight = gradients.weight;
+        grad_location[0] = gradients.location[0];
+        grad_location[1] = gradients.location[1];
+    }
+}
+
+MsdaHeadBackwardValue::MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &in, const Func &grad_value)
+    : grad_value(grad_value) {
+    const auto fields_of = [&](const Expr &s, bool check_cells) {
+        TouchedCells cells = head_sample(in, s, m, q, b, check_cells).cells;
+        cells.any = cells.any && s < in.num_samples && q < in.num_queries;
+        return Tuple(corner_fields(cells, 1));
+    };
+    found(s, m, q, b) = fields_of(s, false);
+    const RDom check = checked(in, s);
+    found(s, m, q, b) = fields_of(s + check, true);
+    taps(field, s, m, q, b) = mux(field, Tuple(found(s, m, q, b)));
+
+    this->grad_value(d, m, k, b) = 0.f;
+    gradient(step, lane, m, q, b) = in.grad_output(min(step * in.num_lanes + lane, in.num_channels - 1), m, q, b);
+    const Expr steps = (in.num_channels + in.num_lanes - 1) / in.num_lanes;
+    samples = RDom({{0, steps}, {0, in.num_lanes}, {0, 4}, {0, in.num_samples}, {0, in.num_queries}}, "samples");
+    {
+        const Expr step = samples[0], lane = samples[1], corner = samples[2], channel = step * in.num_lanes + lane;
+        const auto tap = [&](const Expr &field) { return taps(field, samples[3], m, samples[4], b); };
+        samples.where(channel < in.num_channels);
+        samples.where(touches_cells(tap(kCornerPosition)));
+        const Expr key = cast<int32_t>(reinterpret<uint32_t>(tap(kCornerPosition + corner)));
+        const Expr added = unsafe_promise_clamped(channel, 0, in.num_channels - 1);
+        this->grad_value(added, m, unsafe_promise_clamped(key, 0, in.max_key), b) +=
+            tap(kCornerWeight + corner) * gradient(step, lane, m, samples[4], b);
     }
 }
 

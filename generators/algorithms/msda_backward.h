@@ -60,4 +60,54 @@ struct MsdaBackwardValue {
     MsdaBackwardValue(const MsdaBackwardValueInputs &inputs, const Halide::Func &slab);
 };
 
+/// What follows is for GPUs: all queries and batch items at once, with axes as in msda_forward.h by head.
+struct MsdaHeadSamples {
+    Halide::Func level_table;         ///< (s, LevelRow), with kCheckCells
+    Halide::Func sampling_locations;  ///< (xy, s, m, q, b)
+    Halide::Func attention_weights;   ///< (s, m, q, b)
+    Halide::Expr num_samples, num_queries, num_keys;
+};
+
+struct MsdaHeadBackwardSamplesInputs : MsdaHeadSamples {
+    Halide::Func value, grad_output;      ///< (word, m, k * key_step, b), (word, m, q, b): the numbers of a word's channels
+    Halide::Expr key_step, max_position;  ///< see MsdaForwardInputs
+    Halide::Expr num_lanes, rounds;       ///< num_lanes * rounds * words_per_lane are all words
+    int words_per_lane;
+};
+
+struct MsdaHeadBackwardSamples {
+    Halide::Var c{"c"}, word{"word"}, lane{"lane"}, s{"s"}, m{"m"}, q{"q"}, b{"b"};
+    Halide::RDom words, rounds, lanes;
+
+    Halide::Func found{"found"};          ///< (s, m, q, b): positions of the four corners, the highest bit where one is no cell
+    Halide::Func positions{"positions"};  ///< the same as (c, s, m, q, b)
+    Halide::Func gradient{"gradient"};    ///< (word, lane, m, q, b): grad_output's channels of a lane
+    Halide::Func cell{"cell"};            ///< (word, c, lane, s, m, q, b): those of the cell of corner c
+    Halide::Func partial{"partial"};      ///< (c, lane, s, m, q, b): grad_output * the cell of corner c, of a lane's words
+    Halide::Func partials{"partials"};    ///< the same, for others to read
+    Halide::Func dots{"dots"};            ///< (c, s, m, q, b): of all
+
+    Halide::Expr grad_location[2], grad_weight;  ///< of (s, m, q, b)
+
+    explicit MsdaHeadBackwardSamples(const MsdaHeadBackwardSamplesInputs &inputs);
+};
+
+struct MsdaHeadBackwardValueInputs : MsdaHeadSamples {
+    Halide::Func grad_output;  ///< (d, m, q, b)
+    Halide::Expr num_channels, max_key;
+    int num_lanes;  ///< neighbouring channels that are added at once
+};
+
+struct MsdaHeadBackwardValue {
+    Halide::Var d{"d"}, m{"m"}, k{"k"}, b{"b"}, s{"s"}, q{"q"}, field{"field"}, step{"step"}, lane{"lane"};
+    Halide::RDom samples;  ///< (step, lane, corner, s, q)
+
+    Halide::Func found{"found"};        ///< (s, m, q, b), CornerFields
+    Halide::Func taps{"taps"};          ///< the same as (CornerField, s, m, q, b)
+    Halide::Func gradient{"gradient"};  ///< (step, lane, m, q, b): of channel step * num_lanes + lane
+    Halide::Func grad_value;            ///< (d, m, k, b), in float32
+
+    MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &inputs, const Halide::Func &grad_value);
+};
+
 }  // namespace deformkit

@@ -26,14 +26,18 @@ struct MsdaForwardInputs {
     Halide::Expr key_step, max_position;
     bool fused = false;        ///< the target multiplies and adds in one instruction
     Halide::Expr check_cells;  ///< some level reaches outside `value`: every cell has to be checked
+    /// Samples have an axis for heads: level_table (s, LevelRow), sampling_locations (xy, s, m, q, b), attention_weights (s, m, q,
+    /// b). The last group is filled up, and each level says by itself, in row kCheckCells, whether its cells are to be checked.
+    bool by_head = false;
 };
 
 struct MsdaForward {
     Halide::Var d{"d"}, m{"m"}, q{"q"}, b{"b"}, s{"s"}, f{"f"}, g{"g"}, field{"field"};
-    Halide::RDom samples, groups;
+    Halide::RDom samples, groups, check;
 
     Halide::Func taps{"taps"};            ///< (f, TapField, q, b)
-    Halide::Func head_taps{"head_taps"};  ///< the same as (s, TapField, m, q, b)
+    Halide::Func head_taps{"head_taps"};  ///< the same as (s, TapField, m, q, b); by head, (s, CornerField, m, q, b)
+    Halide::Func found{"found"};          ///< only by head: (s, m, q, b), CornerFields
     Halide::Func of_group{"of_group"};    ///< (d, g, m, q, b): the sum of a group of samples
     Halide::Func sum{"sum"};              ///< (d, m, q, b): of all
 

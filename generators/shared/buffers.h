@@ -58,6 +58,18 @@ void set_types(const Halide::Type &type, Buffers &...buffers) {
     (buffers.set_type(type), ...);
 }
 
+/// Minima are zero, all strides are free.
+template <typename... Buffers>
+void from_zero(Buffers &...buffers) {
+    const auto constrain = [](auto &buffer) {
+        buffer.dim(0).set_stride(Halide::Expr());
+        for (int i = 0; i < buffer.dimensions(); i++) {
+            buffer.dim(i).set_min(0);
+        }
+    };
+    (constrain(buffers), ...);
+}
+
 /// Minima are zero, the innermost axis is dense; other strides are free.
 template <typename... Buffers>
 void dense_from_zero(Buffers &...buffers) {

@@ -150,8 +150,31 @@ Expr decode_position(const Expr &field) {
     return cast<int32_t>(reinterpret(UInt(field.type().bits()), field));
 }
 
+std::vector<Expr> corner_fields(const TouchedCells &cells, const Expr &step) {
+    const Type type = cells.weight[0].type(), bits = UInt(type.bits());
+    std::vector<Expr> fields;
+    for (int c = 0; c < 4; c++) {
+        const Expr first = cells.key[c / 2] * step;
+        const Expr position = c % 2 == 0 ? first : first + select(cells.apart[c / 2], step, 0);
+        fields.push_back(reinterpret(type, cast(bits, select(cells.any, position, kNoCells))));
+    }
+    fields.insert(fields.end(), cells.weight, cells.weight + 4);
+    return fields;
+}
+
 Expr touches_cells(const Expr &first_pair) {
     return decode_position(first_pair) != kNoCells;
+}
+
+std::vector<Expr> elements(const FuncRef &ref) {
+    if (ref.size() == 1) {
+        return {Expr(ref)};
+    }
+    std::vector<Expr> all;
+    for (size_t i = 0; i < ref.size(); i++) {
+        all.push_back(ref[static_cast<int>(i)]);
+    }
+    return all;
 }
 
 Expr ordered_add(const Expr &a, const Expr &b) {

@@ -67,6 +67,13 @@ enum CellField { kPosition = 0, kCellWeight = 4, kCellFields = 8 };
 std::vector<Halide::Expr> cell_fields(const TouchedCells &cells, const Halide::Expr &step);
 Halide::Expr decode_position(const Halide::Expr &field);
 
+/// The same for GPUs, with positions of which the first says that there are no cells: weights of any sign tell nothing.
+enum CornerField { kCornerPosition = 0, kCornerWeight = 4, kCornerFields = 8 };
+std::vector<Halide::Expr> corner_fields(const TouchedCells &cells, const Halide::Expr &step);
+
+/// What a Func of one or several numbers has there.
+std::vector<Halide::Expr> elements(const Halide::FuncRef &ref);
+
 /// a + b, which the compiler must not reorder with the sums inside a and b. Keeps a long accumulation one addition deep per
 /// term: reassociated, the chain of four dependent multiply-adds per sample is what a sum takes.
 Halide::Expr ordered_add(const Halide::Expr &a, const Halide::Expr &b);

@@ -41,6 +41,9 @@ Expr round_to_bf16(const Expr &result) {
 }
 
 bool converts_f16(const Target &target) {
+    if (target.has_gpu_feature()) {
+        return target.has_feature(Target::CUDA);
+    }
     return target.arch != Target::X86 || target.has_feature(Target::F16C);
 }
 

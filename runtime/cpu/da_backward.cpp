@@ -135,7 +135,7 @@ private:
         bool check_cells = in.table.check_cells;
         void *args[] = {maps.get(), table.get(), locations.get(), weights.get(),        rows.get(),
                         &num_keys,  &key_step,   &check_cells,    grad_locations.get(), grad_weights.get()};
-        run_kernel(samples_kernel_, args, {});
+        run_kernel(samples_kernel_, args);
     }
 
     void scatter_all(const Batches &in, const Tensor &gradient) const {
@@ -174,7 +174,7 @@ private:
         Buffer table(relative.tensor()), locations(at), weights(by), grad_output(gradients), sums(slab.swap_axes(0, 1));
         bool check_cells = map.check_cells;
         void *args[] = {table.get(), locations.get(), weights.get(), grad_output.get(), &check_cells, sums.get()};
-        run_kernel(maps_kernel_, args, {});
+        run_kernel(maps_kernel_, args);
     }
 
     void try_tasks(TrialTensors &tensors) const override {

@@ -111,7 +111,7 @@ private:
         bool check_cells = table.check_cells;
         void *args[] = {maps.get(),   map_table.get(), locations.get(), weights.get(), &num_keys, &key_step,
                         &num_cameras, &num_parts,      &check_cells,    &anchors,      &parts,    output.get()};
-        run_kernel(kernel_, args, {});
+        run_kernel(kernel_, args);
     }
 
     void try_tasks(TrialTensors &tensors) const override {

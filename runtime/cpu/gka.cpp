@@ -8,6 +8,7 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/gpu/plan.h"
 #include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
@@ -50,7 +51,7 @@ public:
         const Tensor cells = join_samples(cells_.of(as_bits(locations)));
         Buffer input(given.join_axes(2)), output(cells.join_axes(2));
         void *args[] = {input.get(), output.get()};
-        run_kernel(*convert_, args, {});
+        run_kernel(*convert_, args);
         return cells;
     }
 
@@ -98,7 +99,7 @@ void run_heads(const Variant &kernel, const MsdaInputs &a, const Samples &in, co
     bool check_cells = in.levels.check_cells;
     void *args[] = {table.get(), locations.get(), &kind,       &check_cells, value.get(),
                     &num_keys,   &key_step,       &query_tile, read.get(),   written.get()};
-    run_kernel(kernel, args, {});
+    run_kernel(kernel, args);
 }
 
 /// Queries of a trial: kernels take so many at a time, at most.
@@ -121,11 +122,8 @@ Cells try_cells(TrialTensors &tensors, const MsdaInputs &a) {
 
 class GkaForwardPlan final : public Plan {
 public:
-    explicit GkaForwardPlan(const GkaForwardCall &call)
-        : a_(call.inputs),
-          output_(call.output),
-          kernel_(choose_variant("gka_forward", a_.value.dtype)),
-          knobs_(host_knobs<GkaForwardHostKnobs>(kernel_)) {
+    GkaForwardPlan(const GkaForwardCall &call, const Variant &kernel)
+        : a_(call.inputs), output_(call.output), kernel_(kernel), knobs_(host_knobs<GkaForwardHostKnobs>(kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -181,12 +179,12 @@ private:
 
 class GkaBackwardPlan final : public Plan {
 public:
-    explicit GkaBackwardPlan(const GkaBackwardCall &call)
+    GkaBackwardPlan(const GkaBackwardCall &call, const Variant &samples_kernel)
         : a_(call.inputs),
           grad_output_(call.grad_output),
           grad_value_(call.grad_value),
           grad_weights_(call.grad_weights),
-          samples_kernel_(choose_variant("gka_backward_samples", a_.value.dtype)),
+          samples_kernel_(samples_kernel),
           value_kernel_(choose_variant("gka_backward_value", a_.value.dtype, samples_kernel_.target)),
           knobs_(host_knobs<GkaBackwardValueHostKnobs>(value_kernel_)),
           often_(a_.reads_per_cell_reach(knobs_.head_major_reads)),
@@ -271,7 +269,7 @@ private:
         int32_t kind = in.kind;
         bool check_cells = in.levels.check_cells;
         void *args[] = {table.get(), locations.get(), &kind, &check_cells, by.get(), grad_rows.get(), sums.get()};
-        run_kernel(value_kernel_, args, {});
+        run_kernel(value_kernel_, args);
     }
 
     /// The same with a slab, of one head.
@@ -373,19 +371,31 @@ private:
 }  // namespace
 
 void run(const GkaForwardCall &call) {
-    GkaForwardPlan(call).run();
+    const Variant &row = choose_variant("gka_forward", call.inputs.value.dtype);
+    if (row.gpu) {
+        gpu_plan(call, row)->run();
+        return;
+    }
+    GkaForwardPlan(call, row).run();
 }
 
 std::unique_ptr<Plan> plan(const GkaForwardCall &call) {
-    return std::make_unique<GkaForwardPlan>(call);
+    const Variant &row = choose_variant("gka_forward", call.inputs.value.dtype);
+    return row.gpu ? gpu_plan(call, row) : std::make_unique<GkaForwardPlan>(call, row);
 }
 
 void run(const GkaBackwardCall &call) {
-    GkaBackwardPlan(call).run();
+    const Variant &row = choose_variant("gka_backward_samples", call.inputs.value.dtype);
+    if (row.gpu) {
+        gpu_plan(call, row)->run();
+        return;
+    }
+    GkaBackwardPlan(call, row).run();
 }
 
 std::unique_ptr<Plan> plan(const GkaBackwardCall &call) {
-    return std::make_unique<GkaBackwardPlan>(call);
+    const Variant &row = choose_variant("gka_backward_samples", call.inputs.value.dtype);
+    return row.gpu ? gpu_plan(call, row) : std::make_unique<GkaBackwardPlan>(call, row);
 }
 
 }  // namespace deformkit

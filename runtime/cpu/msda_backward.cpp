@@ -13,6 +13,7 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/gpu/plan.h"
 #include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
@@ -31,13 +32,13 @@ Tensor by_levels(const Tensor &joined, int64_t samples_of_level) {
 
 class MsdaBackwardPlan final : public Plan {
 public:
-    explicit MsdaBackwardPlan(const MsdaBackwardCall &call)
+    MsdaBackwardPlan(const MsdaBackwardCall &call, const Variant &samples_kernel)
         : a_(call.inputs),
           grad_output_(call.grad_output),
           grad_value_(wanted(call.grad_value)),
           grad_locations_(wanted(call.grad_locations)),
           grad_weights_(wanted(call.grad_weights)),
-          samples_kernel_(choose_variant("msda_backward_samples", a_.value.dtype)),
+          samples_kernel_(samples_kernel),
           value_kernel_(choose_variant("msda_backward_value", a_.value.dtype, samples_kernel_.target)),
           narrow_kernel_(companion(value_kernel_, "convert_narrow")),
           knobs_(host_knobs<MsdaBackwardValueHostKnobs>(value_kernel_)) {
@@ -183,7 +184,7 @@ private:
         bool check_cells = in.levels.check_cells;
         void *args[] = {value.get(), table.get(),  locations.get(), weights.get(),        rows.get(),        &num_keys,
                         &key_step,   &num_samples, &check_cells,    grad_locations.get(), grad_weights.get()};
-        run_kernel(samples_kernel_, args, {});
+        run_kernel(samples_kernel_, args);
     }
 
     /// What one block has to scatter, in order; a part of the gradient is cleared.
@@ -243,7 +244,7 @@ private:
         void *args[] = {
             locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &num_samples, &width, &height, &first_cell,
             &check_cells,           slab_buffer.get()};
-        run_kernel(value_kernel_, args, {});
+        run_kernel(value_kernel_, args);
     }
 
     void try_tasks(TrialTensors &tensors) const override {
@@ -304,11 +305,17 @@ private:
 }  // namespace
 
 void run(const MsdaBackwardCall &call) {
-    MsdaBackwardPlan(call).run();
+    const Variant &row = choose_variant("msda_backward_samples", call.inputs.value.dtype);
+    if (row.gpu) {
+        gpu_plan(call, row)->run();
+        return;
+    }
+    MsdaBackwardPlan(call, row).run();
 }
 
 std::unique_ptr<Plan> plan(const MsdaBackwardCall &call) {
-    return std::make_unique<MsdaBackwardPlan>(call);
+    const Variant &row = choose_variant("msda_backward_samples", call.inputs.value.dtype);
+    return row.gpu ? gpu_plan(call, row) : std::make_unique<MsdaBackwardPlan>(call, row);
 }
 
 }  // namespace deformkit

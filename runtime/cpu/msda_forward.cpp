@@ -7,6 +7,7 @@
 #include "runtime/cpu/plan.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/gpu/plan.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
@@ -18,12 +19,8 @@ namespace {
 
 class MsdaForwardPlan final : public Plan {
 public:
-    explicit MsdaForwardPlan(const MsdaForwardCall &call)
-        : a_(call.inputs),
-          output_(call.output),
-          row_(choose_variant("msda_forward", a_.value.dtype)),
-          kernel_(&row_),
-          knobs_(host_knobs<MsdaForwardHostKnobs>(row_)) {
+    MsdaForwardPlan(const MsdaForwardCall &call, const Variant &row)
+        : a_(call.inputs), output_(call.output), row_(row), kernel_(&row_), knobs_(host_knobs<MsdaForwardHostKnobs>(row_)) {
         if (is_nothing()) {
             return;
         }
@@ -116,15 +113,13 @@ private:
     void run_task(const LevelTable &levels, const Cells &value, const Task &task) const {
         Buffer value_buffer(task.value), table(levels.tensor()), locations(task.locations), weights(task.weights);
         Buffer output(task.output);
-        if (!kernel_->gpu) {
-            value_buffer.flatten_keys(2);
-        }
-        int32_t num_keys = value.num_keys, key_step = kernel_->gpu ? 1 : value.key_step;
+        value_buffer.flatten_keys(2);
+        int32_t num_keys = value.num_keys, key_step = value.key_step;
         int32_t num_samples = static_cast<int32_t>(a_.samples()), queries = static_cast<int32_t>(task.queries);
         bool check_cells = levels.check_cells;
         void *args[] = {value_buffer.get(), table.get(),  locations.get(), weights.get(), &num_keys,
                         &key_step,          &num_samples, &check_cells,    &queries,      output.get()};
-        run_kernel(*kernel_, args, {value_buffer.get(), table.get(), locations.get(), weights.get(), output.get()});
+        run_kernel(*kernel_, args);
     }
 
     void try_tasks(TrialTensors &tensors) const override {
@@ -169,11 +164,17 @@ private:
 }  // namespace
 
 void run(const MsdaForwardCall &call) {
-    MsdaForwardPlan(call).run();
+    const Variant &row = choose_variant("msda_forward", call.inputs.value.dtype);
+    if (row.gpu) {
+        gpu_plan(call, row)->run();
+        return;
+    }
+    MsdaForwardPlan(call, row).run();
 }
 
 std::unique_ptr<Plan> plan(const MsdaForwardCall &call) {
-    return std::make_unique<MsdaForwardPlan>(call);
+    const Variant &row = choose_variant("msda_forward", call.inputs.value.dtype);
+    return row.gpu ? gpu_plan(call, row) : std::make_unique<MsdaForwardPlan>(call, row);
 }
 
 }  // namespace deformkit

@@ -103,7 +103,7 @@ void Slab::store(const Variant *narrow, bool stream) const {
     }
     Buffer input(sums), output(gradient_);
     void *args[] = {input.get(), output.get()};
-    run_kernel(*narrow, args, {});
+    run_kernel(*narrow, args);
 }
 
 bool can_be_slab(const Tensor &gradient) {

@@ -35,9 +35,9 @@ deformkit_status status_of(int halide_error) {
     }
 }
 
-/// call() returns 0 or one of Halide's errors.
-template <typename Call>
-void require_success(const Variant &variant, Call &&call) {
+}  // namespace
+
+void run_on(const Variant &variant, const std::function<int()> &call) {
     const HalideErrors errors;
     if (const int result = call(); result != 0) {
         const deformkit_status status =
@@ -46,29 +46,9 @@ void require_success(const Variant &variant, Call &&call) {
     }
 }
 
-}  // namespace
-
-void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers) {
+void run_kernel(const Variant &variant, void **args) {
     log("%s: runs", variant.name);
-    if (!variant.gpu) {
-        require_success(variant, [&] { return variant.run(args); });
-        return;
-    }
-    struct DeviceCopies {
-        std::initializer_list<halide_buffer_t *> buffers;
-        ~DeviceCopies() {
-            for (halide_buffer_t *buffer : buffers) {
-                halide_device_free(nullptr, buffer);
-            }
-        }
-    } copies{buffers};
-    for (halide_buffer_t *buffer : buffers) {
-        buffer->set_host_dirty(true);
-    }
-    halide_buffer_t *output = *(buffers.end() - 1);
-    output->set_host_dirty(false);
-    require_success(variant, [&] { return variant.run(args); });
-    require_success(variant, [&] { return halide_copy_to_host(nullptr, output); });
+    run_on(variant, [&] { return variant.run(args); });
 }
 
 }  // namespace deformkit

@@ -1,14 +1,16 @@
-// Runs a kernel, here or on its device.
+// Runs a kernel.
 #pragma once
 
-#include <initializer_list>
+#include <functional>
 
 #include "runtime/dispatch/variant.h"
 
 namespace deformkit {
 
-/// Buffers as halide_buffer_t *, scalars as pointers to them, in the kernel's order; `buffers` lists the buffers, output last.
-/// A GPU's copies of them are made and dropped here.
-void run_kernel(const Variant &variant, void **args, std::initializer_list<halide_buffer_t *> buffers);
+/// Buffers as halide_buffer_t *, scalars as pointers to them, in the kernel's order.
+void run_kernel(const Variant &variant, void **args);
+
+/// Something that returns 0 or one of Halide's errors, which is thrown.
+void run_on(const Variant &variant, const std::function<int()> &call);
 
 }  // namespace deformkit

@@ -49,7 +49,7 @@ constexpr const StorageType &type_named(std::string_view name) {
 }
 
 #define DEFORMKIT_VARIANT(operator_, pass, type, target, serves, ...) \
-    operator_##_##pass##_host_knobs operator_##_##pass##_##type##_##target##_knobs{__VA_ARGS__};
+    operator_##_##pass##_##type##_##target##_host_knobs operator_##_##pass##_##type##_##target##_knobs{__VA_ARGS__};
 #include "deformkit_variants.inc"
 #undef DEFORMKIT_VARIANT
 

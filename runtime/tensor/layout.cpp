@@ -145,7 +145,7 @@ void convert(const Variant &kernel, const Tensor &from, Tensor to) {
         const int64_t b = task / tasks, first = keys * (task % tasks) / tasks, end = keys * (task % tasks + 1) / tasks;
         Buffer input(slice(item(from, 0, b), 0, first, end - first)), output(slice(item(to, 0, b), 0, first, end - first));
         void *args[] = {input.get(), output.get()};
-        run_kernel(kernel, args, {input.get(), output.get()});
+        run_kernel(kernel, args);
     });
 }
 

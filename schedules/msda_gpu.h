@@ -1,0 +1,18 @@
+#pragma once
+
+#include "generators/algorithms/msda_backward.h"
+#include "generators/algorithms/msda_forward.h"
+#include "schedules/msda_gpu_knobs.h"
+
+namespace deformkit {
+
+/// `query_tile`: queries of a block of threads.
+void schedule_msda_forward_gpu(MsdaForward &f, Halide::Func level_table, Halide::Func output, const Halide::Expr &query_tile,
+                               const MsdaForwardGpuScheduleKnobs &knobs);
+void schedule_msda_backward_samples_gpu(MsdaHeadBackwardSamples &f, Halide::Func level_table, Halide::Func grads,
+                                        const Halide::Expr &num_lanes, const Halide::Expr &rounds,
+                                        const Halide::Expr &query_tile, const MsdaBackwardSamplesGpuScheduleKnobs &knobs);
+void schedule_msda_backward_value_gpu(MsdaHeadBackwardValue &f, Halide::Func level_table, const Halide::Expr &query_tile,
+                                      const MsdaBackwardValueGpuScheduleKnobs &knobs);
+
+}  // namespace deformkit

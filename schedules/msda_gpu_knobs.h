@@ -1,0 +1,30 @@
+// Multi-scale deformable attention on GPUs: its knobs.
+#pragma once
+
+#include "schedules/knobs.h"
+
+namespace deformkit {
+
+// clang-format off
+#define DEFORMKIT_MSDA_FORWARD_GPU_KNOBS(SCHEDULE, HOST) \
+    SCHEDULE(group_samples, 16, 1, 64, "samples of a query and head whose taps are in shared memory at once") \
+    SCHEDULE(samples_at_once, 4, 1, 16, "samples that the loop is unrolled for, a divisor of those") \
+    HOST(block_threads, 256, 32, 1024, "threads of a block")
+
+#define DEFORMKIT_MSDA_BACKWARD_SAMPLES_GPU_KNOBS(SCHEDULE, HOST) \
+    SCHEDULE(group_samples, 8, 1, 64, "samples of a query and head whose dot products are in shared memory at once") \
+    HOST(block_threads, 256, 32, 1024, "threads of a block") \
+    HOST(most_lanes, 32, 1, 1024, "threads that share a dot product, at most")
+
+#define DEFORMKIT_MSDA_BACKWARD_VALUE_GPU_KNOBS(SCHEDULE, HOST) \
+    SCHEDULE(group_samples, 16, 1, 64, "samples of a query and head whose taps are in shared memory at once") \
+    SCHEDULE(sector_channels, 8, 1, 32, "neighbouring channels that are added at once: 8 are a sector of memory") \
+    SCHEDULE(channels_at_once, 4, 1, 32, "channels of a thread that the loop is unrolled for") \
+    HOST(block_threads, 256, 32, 1024, "threads of a block")
+// clang-format on
+
+DEFORMKIT_KNOBS(msda_forward_gpu, MsdaForwardGpu, DEFORMKIT_MSDA_FORWARD_GPU_KNOBS)
+DEFORMKIT_KNOBS(msda_backward_samples_gpu, MsdaBackwardSamplesGpu, DEFORMKIT_MSDA_BACKWARD_SAMPLES_GPU_KNOBS)
+DEFORMKIT_KNOBS(msda_backward_value_gpu, MsdaBackwardValueGpu, DEFORMKIT_MSDA_BACKWARD_VALUE_GPU_KNOBS)
+
+}  // namespace deformkit
