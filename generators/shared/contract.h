@@ -3,9 +3,9 @@
 
 namespace deformkit {
 
-/// Rows of the table that describes the map of each sample: `level_table(sample, row)`, int32. The last is only of tables that
-/// GPU kernels make themselves: whether the map's cells have to be checked.
-enum LevelRow { kWidth = 0, kHeight = 1, kFirstKey = 2, kLevelRows = 3, kCheckCells = 3, kCheckedLevelRows = 4 };
+/// Rows of the table that describes the map of each sample: `level_table(sample, row)`, int32. The last are only of tables that
+/// GPU kernels make themselves: whether the map's cells have to be checked, and which level that is.
+enum LevelRow { kWidth = 0, kHeight = 1, kFirstKey = 2, kLevelRows = 3, kCheckCells = 3, kLevel = 4 };
 
 /// Width and height of a map without cells: no position lies between -1 and -1.
 constexpr int kNoExtent = -1;

@@ -39,7 +39,7 @@ struct LevelTensors {
     Halide::Expr num_keys;
 };
 
-/// Row `row` of a LevelTable's column for the level at `level`: with kCheckCells, and no extent where sizes make no sense.
+/// Row `row` of a LevelTable's column for the level at `level`: with kCheckCells and kLevel, and no extent where sizes make no sense.
 Halide::Expr level_row(const LevelTensors &tensors, const std::vector<Halide::Expr> &level, const Halide::Expr &row);
 
 /// Strides of all axes but the first are of whole lanes: 16 bytes. The caller's pointers have to be as well.

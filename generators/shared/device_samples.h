@@ -28,10 +28,11 @@ protected:
 
     /// Behind the last sample and query of a block, what is read is the last's.
     Func level_table() {
-        Func table("level_table");
-        const LevelTensors tensors{spatial_shapes, level_start_index, spatial_shapes.dim(0).extent(), num_keys};
-        table(s, row) = level_row(tensors, {level()}, row);
-        return table;
+        if (!table_.defined()) {
+            const LevelTensors tensors{spatial_shapes, level_start_index, spatial_shapes.dim(0).extent(), num_keys};
+            table_(s, row) = level_row(tensors, {sample() / num_points()}, row);
+        }
+        return table_;
     }
     Func locations() {
         Func wide("locations");
@@ -75,8 +76,11 @@ private:
     Expr query() { return min(q, num_queries() - 1); }
     Expr num_points() { return sampling_locations.dim(1).extent(); }
     Expr sample() { return min(s, num_samples() - 1); }
-    Expr level() { return sample() / num_points(); }
-    Expr point() { return sample() % num_points(); }
+    // Divided once for the table, not once for each sample.
+    Expr level() { return unsafe_promise_clamped(level_table()(s, kLevel), 0, sampling_locations.dim(2).extent() - 1); }
+    Expr point() { return unsafe_promise_clamped(sample() - level() * num_points(), 0, num_points() - 1); }
+
+    Func table_{"level_table"};
 };
 
 }  // namespace deformkit

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "runtime/dispatch/kernel.h"
 #include "runtime/interface/error.h"
 #include "runtime/tensor/layout.h"
 #include "runtime/tensor/pack.h"
@@ -100,7 +101,8 @@ void DeviceTensor::join(int i) {
     buffer_.dimensions--;
 }
 
-int32_t DeviceTensor::flatten(int i) {
+int32_t DeviceTensor::flatten(int i, const Variant &variant) {
+    run_on(variant, [&] { return halide_copy_to_device(nullptr, &buffer_, variant.target->device()); });
     const int32_t step = dimensions_[i].stride / kLaneWords;
     dimensions_[i] = halide_dimension_t(0, (dimensions_[i].extent - 1) * step + 1, kLaneWords);
     return step;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/dispatch/variant.h"
 #include "runtime/tensor/tensor.h"
 
 namespace deformkit {
@@ -35,8 +36,9 @@ public:
     int32_t extent(int i) const { return dimensions_[i].extent; }  ///< in Halide's order
     /// Axes `i` and i + 1 become one.
     void join(int i);
-    /// Replaces axis `i` (in Halide's order), of whole 16 bytes, by one that counts those. How many a step was.
-    int32_t flatten(int i);
+    /// Replaces axis `i` (in Halide's order), of whole 16 bytes, by one that counts those. How many a step was. Before that it goes to
+    /// the device: Halide would copy those 16 bytes one by one.
+    int32_t flatten(int i, const Variant &variant);
     void store();
 
 private:

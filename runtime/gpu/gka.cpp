@@ -59,7 +59,7 @@ private:
             DeviceTensor weights(part(a_.attention_weights), Elements::kNumbers), value(part(a_.value), Elements::kWords);
             DeviceTensor output(part(output_), Elements::kWords, true);
             const int32_t lanes = output.extent(0) / kLaneWords;
-            int32_t key_step = value.flatten(2);
+            int32_t key_step = value.flatten(2, kernel_);
             // Taps of 16 samples and one more, and the sums.
             int32_t tile = query_tile(knobs_.block_threads, lanes, 17 * 8 + lanes * 32);
             run_gpu_kernel(kernel_,
@@ -101,7 +101,7 @@ private:
                 DeviceTensor value(part(a_.value), Elements::kWords), rows(part(call_.grad_output), Elements::kWords);
                 DeviceTensor weights(part(*call_.grad_weights), Elements::kNumbers, true);
                 weights.join(0);
-                int32_t key_step = value.flatten(2), lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
+                int32_t key_step = value.flatten(2, samples_kernel_), lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
                 int32_t tile = query_tile(knobs.block_threads, lanes, (lanes + 2) * 16 * 4);
                 run_gpu_kernel(samples_kernel_,
                                {s.spatial_shapes.get(), s.level_start_index.get(), s.locations.get(), &s.num_keys, &tile,

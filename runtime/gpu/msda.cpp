@@ -40,7 +40,7 @@ private:
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, std::min(count, a_.B - first)); };
             Samples s(a_, part(a_.sampling_locations), part(a_.attention_weights));
             DeviceTensor value(part(a_.value), Elements::kWords), output(part(output_), Elements::kWords, true);
-            int32_t key_step = value.flatten(2), tile = forward_tile(output.extent(0) / kLaneWords);
+            int32_t key_step = value.flatten(2, kernel_), tile = forward_tile(output.extent(0) / kLaneWords);
             run_gpu_kernel(kernel_,
                            {s.spatial_shapes.get(), s.level_start_index.get(), s.locations.get(), &s.num_keys, &tile,
                             s.weights.get(), value.get(), &key_step, output.get()},
@@ -96,7 +96,7 @@ private:
                 locations.join(0);
                 weights.join(0);
                 const auto &knobs = host_knobs<MsdaBackwardSamplesGpuHostKnobs>(samples_kernel_);
-                int32_t key_step = value.flatten(2), lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
+                int32_t key_step = value.flatten(2, samples_kernel_), lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
                 int32_t tile = query_tile(knobs.block_threads, lanes, (lanes + 2) * 8 * 16);
                 run_gpu_kernel(samples_kernel_,
                                {s.spatial_shapes.get(), s.level_start_index.get(), s.locations.get(), &s.num_keys, &tile,
