@@ -40,11 +40,13 @@ deformkit_variants(msda forward_head_major TYPES f32 f16 bf16 TARGETS ${cpus} IN
 deformkit_variants(msda backward_samples TYPES ${types} TARGETS ${cpus})
 deformkit_variants(msda backward_value TYPES ${types} TARGETS ${cpus})
 
-foreach (operator msda gka)
+foreach (operator msda da gka)
     foreach (pass forward backward_samples backward_value)
         deformkit_variants(${operator} ${pass} TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
     endforeach ()
 endforeach ()
+# What samples get of a location, added up.
+deformkit_variants(da backward_locations TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
 
 # Deformable aggregation and geometric kernel attention.
 foreach (operator da gka)

@@ -6,24 +6,6 @@ using namespace Halide;
 using Halide::Internal::make_const;
 using Halide::Internal::make_zero;
 
-namespace {
-
-struct SampleGradients {
-    Expr weight, location[2];
-};
-
-/// From what grad_output gives with each corner's cell: zero where a corner is no cell.
-SampleGradients sample_gradients(const BilinearTap &tap, const Expr &weight, const Expr dots[4]) {
-    const Type type = tap.ax.type();
-    const Expr &at00 = dots[0], &at01 = dots[1], &at10 = dots[2], &at11 = dots[3], &ax = tap.ax, &ay = tap.ay;
-    const Expr across = (at01 - at00) * (1 - ay) + (at11 - at10) * ay, down = (at10 - at00) * (1 - ax) + (at11 - at01) * ax;
-    const Expr scale = select(tap.inside, weight, make_zero(type));
-    return {(at00 * (1 - ax) + at01 * ax) * (1 - ay) + (at10 * (1 - ax) + at11 * ax) * ay,
-            {scale * (cast(type, tap.width) * across), scale * (cast(type, tap.height) * down)}};
-}
-
-}  // namespace
-
 MsdaBackwardSamples::MsdaBackwardSamples(const MsdaBackwardSamplesInputs &in) {
     const Type type = in.value.type();
     const Expr zero = make_zero(type);

@@ -166,6 +166,15 @@ Expr touches_cells(const Expr &first_pair) {
     return decode_position(first_pair) != kNoCells;
 }
 
+SampleGradients sample_gradients(const BilinearTap &tap, const Expr &weight, const Expr dots[4]) {
+    const Type type = tap.ax.type();
+    const Expr &at00 = dots[0], &at01 = dots[1], &at10 = dots[2], &at11 = dots[3], &ax = tap.ax, &ay = tap.ay;
+    const Expr across = (at01 - at00) * (1 - ay) + (at11 - at10) * ay, down = (at10 - at00) * (1 - ax) + (at11 - at01) * ax;
+    const Expr scale = select(tap.inside, weight, make_zero(type));
+    return {(at00 * (1 - ax) + at01 * ax) * (1 - ay) + (at10 * (1 - ax) + at11 * ax) * ay,
+            {scale * (cast(type, tap.width) * across), scale * (cast(type, tap.height) * down)}};
+}
+
 std::vector<Expr> elements(const FuncRef &ref) {
     if (ref.size() == 1) {
         return {Expr(ref)};

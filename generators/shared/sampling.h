@@ -71,6 +71,12 @@ Halide::Expr decode_position(const Halide::Expr &field);
 enum CornerField { kCornerPosition = 0, kCornerWeight = 4, kCornerFields = 8 };
 std::vector<Halide::Expr> corner_fields(const TouchedCells &cells, const Halide::Expr &step);
 
+/// Of a sample's weight and location, from what grad_output gives with each corner's cell: zero where a corner is no cell.
+struct SampleGradients {
+    Halide::Expr weight, location[2];
+};
+SampleGradients sample_gradients(const BilinearTap &tap, const Halide::Expr &weight, const Halide::Expr dots[4]);
+
 /// What a Func of one or several numbers has there.
 std::vector<Halide::Expr> elements(const Halide::FuncRef &ref);
 

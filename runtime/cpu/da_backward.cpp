@@ -8,6 +8,7 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/gpu/plan.h"
 #include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
@@ -20,13 +21,13 @@ namespace {
 
 class DaBackwardPlan final : public Plan {
 public:
-    explicit DaBackwardPlan(const DaBackwardCall &call)
+    DaBackwardPlan(const DaBackwardCall &call, const Variant &samples_kernel)
         : a_(call.inputs),
           grad_output_(call.grad_output),
           grad_maps_(call.grad_feature_maps),
           grad_locations_(call.grad_locations),
           grad_weights_(call.grad_weights),
-          samples_kernel_(choose_variant("da_backward_samples", a_.feature_maps.dtype)),
+          samples_kernel_(samples_kernel),
           maps_kernel_(choose_variant("da_backward_value", a_.feature_maps.dtype, samples_kernel_.target)),
           narrow_kernel_(companion(maps_kernel_, "convert_narrow")),
           knobs_(host_knobs<DaBackwardValueHostKnobs>(maps_kernel_)) {
@@ -228,11 +229,17 @@ private:
 }  // namespace
 
 void run(const DaBackwardCall &call) {
-    DaBackwardPlan(call).run();
+    const Variant &row = choose_variant("da_backward_samples", call.inputs.feature_maps.dtype);
+    if (row.gpu) {
+        gpu_plan(call, row)->run();
+        return;
+    }
+    DaBackwardPlan(call, row).run();
 }
 
 std::unique_ptr<Plan> plan(const DaBackwardCall &call) {
-    return std::make_unique<DaBackwardPlan>(call);
+    const Variant &row = choose_variant("da_backward_samples", call.inputs.feature_maps.dtype);
+    return row.gpu ? gpu_plan(call, row) : std::make_unique<DaBackwardPlan>(call, row);
 }
 
 }  // namespace deformkit

@@ -74,8 +74,10 @@ DeviceTensor::DeviceTensor(const Tensor &tensor, Elements elements, bool output)
         }
         buffer_.dimensions--;
     } else if (elements == Elements::kBits) {
-        const bool integer = host_.dtype.code == kDLInt || bits == 32;
-        buffer_.type = halide_type_t(integer ? halide_type_int : halide_type_float, static_cast<uint8_t>(bits));
+        const auto code = host_.dtype.code == kDLUInt                ? halide_type_uint
+                          : host_.dtype.code == kDLInt || bits == 32 ? halide_type_int
+                                                                     : halide_type_float;
+        buffer_.type = halide_type_t(code, static_cast<uint8_t>(bits));
     } else if (elements == Elements::kIndices) {
         const int words = bits / 32;
         for (int i = buffer_.dimensions; i > 0; i--) {
@@ -114,6 +116,23 @@ void DeviceTensor::store() {
         part.shape = tensor_.shape;
         copy_elements(part, tensor_);
     }
+}
+
+ShiftedStarts::ShiftedStarts(const Tensor &starts, int64_t first_key) {
+    const int64_t inner = starts.ndim == 2 ? starts.shape[1] : 1;
+    for (int64_t i = 0; first_key != 0 && i < starts.elements(); i++) {
+        const int64_t start = starts.ndim == 2 ? read_index(starts, i / inner, i % inner) : read_index(starts, i);
+        shifted_.push_back(start - first_key);
+    }
+}
+
+Tensor ShiftedStarts::of(const Tensor &starts) const {
+    if (shifted_.empty()) {
+        return starts;
+    }
+    Tensor tensor = starts;
+    tensor.dtype.bits = 64;
+    return dense_like(tensor, reinterpret_cast<unsigned char *>(const_cast<int64_t *>(shifted_.data())));
 }
 
 }  // namespace deformkit

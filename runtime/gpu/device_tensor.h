@@ -49,4 +49,14 @@ private:
     bool output_;
 };
 
+/// Where levels start, counted from a key that is not the first.
+class ShiftedStarts {
+public:
+    ShiftedStarts(const Tensor &starts, int64_t first_key);
+    Tensor of(const Tensor &starts) const;
+
+private:
+    std::vector<int64_t> shifted_;  // empty: as they are
+};
+
 }  // namespace deformkit

@@ -16,14 +16,16 @@ namespace {
 /// What every kernel reads: locations of any type of number as bits of one that kernels know.
 struct Samples {
     Samples(const MsdaInputs &a, const Tensor &given)
-        : spatial_shapes(a.spatial_shapes, Elements::kIndices),
-          level_start_index(a.level_start_index, Elements::kIndices),
+        : starts(a.level_start_index, a.first_key),
+          spatial_shapes(a.spatial_shapes, Elements::kIndices),
+          level_start_index(starts.of(a.level_start_index), Elements::kIndices),
           kind(given.dtype.bits != 32       ? kMarkedIntLocation
                : given.dtype.code == kDLInt ? kIntLocation
                                             : kFloatLocation),
           locations(kind == kMarkedIntLocation ? converted(given) : given, Elements::kBits),
           num_keys(static_cast<int32_t>(a.K)) {}
 
+    ShiftedStarts starts;
     DeviceTensor spatial_shapes, level_start_index;
     int32_t kind;
     std::vector<unsigned char> cells;
@@ -101,7 +103,8 @@ private:
                 DeviceTensor value(part(a_.value), Elements::kWords), rows(part(call_.grad_output), Elements::kWords);
                 DeviceTensor weights(part(*call_.grad_weights), Elements::kNumbers, true);
                 weights.join(0);
-                int32_t key_step = value.flatten(2, samples_kernel_), lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
+                int32_t key_step = value.flatten(2, samples_kernel_),
+                        lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
                 int32_t tile = query_tile(knobs.block_threads, lanes, (lanes + 2) * 16 * 4);
                 run_gpu_kernel(samples_kernel_,
                                {s.spatial_shapes.get(), s.level_start_index.get(), s.locations.get(), &s.num_keys, &tile,

@@ -15,12 +15,14 @@ namespace {
 /// What every kernel reads.
 struct Samples {
     Samples(const MsdaInputs &a, const Tensor &locations, const Tensor &weights)
-        : spatial_shapes(a.spatial_shapes, Elements::kIndices),
-          level_start_index(a.level_start_index, Elements::kIndices),
+        : starts(a.level_start_index, a.first_key),
+          spatial_shapes(a.spatial_shapes, Elements::kIndices),
+          level_start_index(starts.of(a.level_start_index), Elements::kIndices),
           locations(locations, Elements::kNumbers),
           weights(weights, Elements::kNumbers),
           num_keys(static_cast<int32_t>(a.K)) {}
 
+    ShiftedStarts starts;
     DeviceTensor spatial_shapes, level_start_index, locations, weights;
     int32_t num_keys;
 };
@@ -96,7 +98,8 @@ private:
                 locations.join(0);
                 weights.join(0);
                 const auto &knobs = host_knobs<MsdaBackwardSamplesGpuHostKnobs>(samples_kernel_);
-                int32_t key_step = value.flatten(2, samples_kernel_), lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
+                int32_t key_step = value.flatten(2, samples_kernel_),
+                        lanes = dot_lanes(rows.extent(0) / kLaneWords, knobs.most_lanes);
                 int32_t tile = query_tile(knobs.block_threads, lanes, (lanes + 2) * 8 * 16);
                 run_gpu_kernel(samples_kernel_,
                                {s.spatial_shapes.get(), s.level_start_index.get(), s.locations.get(), &s.num_keys, &tile,

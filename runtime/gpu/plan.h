@@ -38,5 +38,7 @@ std::unique_ptr<Plan> gpu_plan(const MsdaForwardCall &call, const Variant &kerne
 std::unique_ptr<Plan> gpu_plan(const MsdaBackwardCall &call, const Variant &samples_kernel);
 std::unique_ptr<Plan> gpu_plan(const GkaForwardCall &call, const Variant &kernel);
 std::unique_ptr<Plan> gpu_plan(const GkaBackwardCall &call, const Variant &samples_kernel);
+std::unique_ptr<Plan> gpu_plan(const DaForwardCall &call, const Variant &kernel);
+std::unique_ptr<Plan> gpu_plan(const DaBackwardCall &call, const Variant &samples_kernel);
 
 }  // namespace deformkit
