@@ -45,6 +45,8 @@ foreach (operator msda da gka)
         deformkit_variants(${operator} ${pass} TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
     endforeach ()
 endforeach ()
+# Without atomic additions: the same bits from run to run, for more time.
+deformkit_variants(msda backward_value_in_order TYPES f32 ${types_of_16_bits} TARGETS ${gpus} IN_PLACE_OF backward_value)
 # What samples get of a location, added up.
 deformkit_variants(da backward_locations TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
 

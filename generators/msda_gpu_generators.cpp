@@ -138,12 +138,41 @@ public:
         in.grad_output = wide_rows(grad_output);
         in.num_channels = grad_value.dim(0).extent();
         in.max_key = grad_value.dim(2).extent() - 1;
-        in.num_lanes = schedule.sector_channels;
-        deformkit::MsdaHeadBackwardValue f(in, grad_value);
+        deformkit::MsdaHeadBackwardValue f(in, schedule.sector_channels, grad_value);
 
         deformkit::from_zero(grad_output);
         deformkit::dense_from_zero(grad_value);
         deformkit::schedule_msda_backward_value_gpu(f, in.level_table, query_tile, schedule);
+    }
+};
+
+/// The same, in the same order in each call: without atomic additions, for more time. grad_value is rounded, as bits_type.
+class MsdaBackwardValueInOrder
+    : public MsdaGpuGenerator<MsdaBackwardValueInOrder, deformkit::MsdaBackwardValueInOrderGpuScheduleKnobs> {
+public:
+    Input<Buffer<void, 4>> grad_output{"grad_output"};
+    Output<Buffer<void, 4>> grad_value{"grad_value"};
+
+    void configure() {
+        MsdaGpuGenerator::set_types();
+        deformkit::set_types(deformkit::bits_type(storage_type), grad_output, grad_value);
+    }
+
+    void generate() {
+        const deformkit::MsdaBackwardValueInOrderGpuScheduleKnobs schedule = knobs;
+        const Var d{"d"}, k{"k"};
+        deformkit::MsdaHeadBackwardValueInputs in;
+        describe(in);
+        const Func rows = wide_rows(grad_output);
+        Func gradient("gradient");
+        gradient(d, m, q, b) = rows(min(d, grad_value.dim(0).extent() - 1), m, q, b);  // whole blocks of channels
+        in.grad_output = gradient;
+        const int cells = schedule.share_cells, shares = schedule.shares;
+        deformkit::MsdaHeadBackwardValueInOrder f(in, cells, shares);
+        const Expr sum = f.sums(f.d, k / shares % cells, k % shares, k / (cells * shares), f.m, f.b);
+        grad_value(f.d, f.m, k, f.b) = deformkit::round_to_bits(storage_type, sum, get_target());
+        deformkit::from_zero(grad_output, grad_value);
+        deformkit::schedule_msda_backward_value_in_order_gpu(f, in.level_table, grad_value, k, schedule);
     }
 };
 
@@ -152,3 +181,4 @@ public:
 HALIDE_REGISTER_GENERATOR(MsdaForward, msda_forward)
 HALIDE_REGISTER_GENERATOR(MsdaBackwardSamples, msda_backward_samples)
 HALIDE_REGISTER_GENERATOR(MsdaBackwardValue, msda_backward_value)
+HALIDE_REGISTER_GENERATOR(MsdaBackwardValueInOrder, msda_backward_value_in_order)

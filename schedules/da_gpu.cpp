@@ -68,19 +68,16 @@ void schedule_da_forward_gpu(DaGroupedForward &f, Func map_table, Func output, c
 void schedule_da_backward_samples_gpu(DaGroupedBackwardSamples &f, Func map_table, Func grads, const Expr &num_lanes,
                                       const Expr &camera_tile, const Expr &group_tile,
                                       const DaBackwardSamplesGpuScheduleKnobs &) {
-    Var no{"no"}, ni{"ni"}, go{"go"}, gi{"gi"}, round{"round"}, si{"si"}, tiles{"tiles"}, items{"items"};
+    Var no{"no"}, ni{"ni"}, go{"go"}, gi{"gi"}, round{"round"}, si{"si"};
     grads.split(f.n, no, ni, camera_tile, TailStrategy::GuardWithIf)
         .split(f.g, go, gi, group_tile, TailStrategy::GuardWithIf)
         .split(f.s, round, si, num_lanes, TailStrategy::GuardWithIf)
-        .reorder(round, si, gi, ni, no, go, f.p, f.a, f.b)
-        .fuse(no, go, tiles)
-        .fuse(f.p, f.a, items)
-        .reorder(round, si, gi, ni, items, tiles, f.b)
-        .gpu_blocks(items, tiles, f.b)
+        .reorder(round, si, gi, ni, no, go, f.a, f.p, f.b)
+        .gpu_blocks(f.a, f.p, f.b)
         .gpu_threads(si, gi, ni);
     f.dots.compute_at(grads, round).store_in(MemoryType::Register).bound(f.c, 0, 4).vectorize(f.c);
     f.dots.update().reorder(f.c, f.lanes).vectorize(f.c);
-    f.partials.compute_at(grads, items)
+    f.partials.compute_at(grads, no)
         .store_in(MemoryType::GPUShared)
         .bound(f.c, 0, 4)
         .bound_extent(f.lane, num_lanes)
@@ -102,7 +99,7 @@ void schedule_da_backward_samples_gpu(DaGroupedBackwardSamples &f, Func map_tabl
         .bound_extent(f.word, kWordsPerLane)
         .vectorize(f.word)
         .unroll(f.c);
-    f.positions.compute_at(grads, items)
+    f.positions.compute_at(grads, no)
         .store_in(MemoryType::GPUShared)
         .bound(f.c, 0, 4)
         .bound_extent(f.n, camera_tile)
@@ -111,27 +108,19 @@ void schedule_da_backward_samples_gpu(DaGroupedBackwardSamples &f, Func map_tabl
         .unroll(f.c)
         .gpu_threads(si, f.n);
     f.found.compute_at(f.positions, round).store_in(MemoryType::Register);
-    schedule_map_table(map_table, {grads, items});
-    for (Func each : {f.dots, f.partials, f.partial, f.gradient, f.cell, f.positions, f.found}) {
-        if (each.name() != f.gradient.name()) {
-            each.bound_extent(f.p, 1);
-        }
-        each.bound_extent(f.a, 1);
-    }
+    schedule_map_table(map_table, {grads, f.a});
 }
 
 void schedule_da_backward_locations_gpu(Func sum, Func grad_locations, const std::vector<Var> &at,
                                         const DaBackwardLocationsGpuScheduleKnobs &knobs) {
-    Var flat{"flat"}, block{"block"}, thread{"thread"};
-    grad_locations.fuse(at[0], at[1], flat)
-        .fuse(flat, at[2], flat)
-        .split(flat, block, thread, knobs.threads, TailStrategy::GuardWithIf)
-        .gpu_blocks(block, at[3])
-        .gpu_threads(thread);
-    sum.compute_at(grad_locations, thread).store_in(MemoryType::Register);
-    for (const Var &each : at) {
-        sum.bound_extent(each, 1);
-    }
+    constexpr int kCameras = 8;
+    Var no{"no"}, ni{"ni"}, po{"po"}, pi{"pi"};
+    grad_locations.split(at[0], no, ni, kCameras, TailStrategy::GuardWithIf)
+        .split(at[1], po, pi, knobs.threads / kCameras, TailStrategy::GuardWithIf)
+        .reorder(no, ni, pi, at[2], po, at[3])
+        .gpu_blocks(at[2], po, at[3])
+        .gpu_threads(ni, pi);
+    sum.compute_at(grad_locations, no).store_in(MemoryType::Register);
 }
 
 // As in schedules/gpu.h, schedule_scatter_gpu, with groups beside channels.

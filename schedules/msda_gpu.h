@@ -14,5 +14,9 @@ void schedule_msda_backward_samples_gpu(MsdaHeadBackwardSamples &f, Halide::Func
                                         const Halide::Expr &query_tile, const MsdaBackwardSamplesGpuScheduleKnobs &knobs);
 void schedule_msda_backward_value_gpu(MsdaHeadBackwardValue &f, Halide::Func level_table, const Halide::Expr &query_tile,
                                       const MsdaBackwardValueGpuScheduleKnobs &knobs);
+/// `k` is grad_value's axis of keys.
+void schedule_msda_backward_value_in_order_gpu(MsdaHeadBackwardValueInOrder &f, Halide::Func level_table,
+                                               Halide::Func grad_value, const Halide::Var &k,
+                                               const MsdaBackwardValueInOrderGpuScheduleKnobs &knobs);
 
 }  // namespace deformkit

@@ -21,10 +21,17 @@ namespace deformkit {
     SCHEDULE(sector_channels, 8, 1, 32, "neighbouring channels that are added at once: 8 are a sector of memory") \
     SCHEDULE(channels_at_once, 4, 1, 32, "channels of a thread that the loop is unrolled for") \
     HOST(block_threads, 256, 32, 1024, "threads of a block")
+
+#define DEFORMKIT_MSDA_BACKWARD_VALUE_IN_ORDER_GPU_KNOBS(SCHEDULE, HOST) \
+    SCHEDULE(group_samples, 16, 1, 64, "samples of a query and head whose taps are in shared memory at once") \
+    SCHEDULE(share_cells, 32, 1, 1024, "cells of a thread, whose sums are in shared memory") \
+    SCHEDULE(shares, 8, 1, 64, "threads of a block for each channel; queries whose taps are in shared memory at once") \
+    SCHEDULE(channels, 32, 1, 256, "channels of a block")
 // clang-format on
 
 DEFORMKIT_KNOBS(msda_forward_gpu, MsdaForwardGpu, DEFORMKIT_MSDA_FORWARD_GPU_KNOBS)
 DEFORMKIT_KNOBS(msda_backward_samples_gpu, MsdaBackwardSamplesGpu, DEFORMKIT_MSDA_BACKWARD_SAMPLES_GPU_KNOBS)
 DEFORMKIT_KNOBS(msda_backward_value_gpu, MsdaBackwardValueGpu, DEFORMKIT_MSDA_BACKWARD_VALUE_GPU_KNOBS)
+DEFORMKIT_KNOBS(msda_backward_value_in_order_gpu, MsdaBackwardValueInOrderGpu, DEFORMKIT_MSDA_BACKWARD_VALUE_IN_ORDER_GPU_KNOBS)
 
 }  // namespace deformkit

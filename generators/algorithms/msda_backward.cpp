@@ -143,8 +143,7 @@ MsdaHeadBackwardSamples::MsdaHeadBackwardSamples(const MsdaHeadBackwardSamplesIn
     }
 }
 
-MsdaHeadBackwardValue::MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &in, const Func &grad_value)
-    : grad_value(grad_value) {
+MsdaHeadTaps::MsdaHeadTaps(const MsdaHeadBackwardValueInputs &in) {
     const auto fields_of = [&](const Expr &s, bool check_cells) {
         TouchedCells cells = head_sample(in, s, m, q, b, check_cells).cells;
         cells.any = cells.any && s < in.num_samples && q < in.num_queries;
@@ -154,13 +153,16 @@ MsdaHeadBackwardValue::MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &
     const RDom check = checked(in, s);
     found(s, m, q, b) = fields_of(s + check, true);
     taps(field, s, m, q, b) = mux(field, Tuple(found(s, m, q, b)));
+}
 
+MsdaHeadBackwardValue::MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &in, int num_lanes, const Func &grad_value)
+    : MsdaHeadTaps(in), grad_value(grad_value) {
     this->grad_value(d, m, k, b) = 0.f;
-    gradient(step, lane, m, q, b) = in.grad_output(min(step * in.num_lanes + lane, in.num_channels - 1), m, q, b);
-    const Expr steps = (in.num_channels + in.num_lanes - 1) / in.num_lanes;
-    samples = RDom({{0, steps}, {0, in.num_lanes}, {0, 4}, {0, in.num_samples}, {0, in.num_queries}}, "samples");
+    gradient(step, lane, m, q, b) = in.grad_output(min(step * num_lanes + lane, in.num_channels - 1), m, q, b);
+    const Expr steps = (in.num_channels + num_lanes - 1) / num_lanes;
+    samples = RDom({{0, steps}, {0, num_lanes}, {0, 4}, {0, in.num_samples}, {0, in.num_queries}}, "samples");
     {
-        const Expr step = samples[0], lane = samples[1], corner = samples[2], channel = step * in.num_lanes + lane;
+        const Expr step = samples[0], lane = samples[1], corner = samples[2], channel = step * num_lanes + lane;
         const auto tap = [&](const Expr &field) { return taps(field, samples[3], m, samples[4], b); };
         samples.where(channel < in.num_channels);
         samples.where(touches_cells(tap(kCornerPosition)));
@@ -169,6 +171,17 @@ MsdaHeadBackwardValue::MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &
         this->grad_value(added, m, unsafe_promise_clamped(key, 0, in.max_key), b) +=
             tap(kCornerWeight + corner) * gradient(step, lane, m, samples[4], b);
     }
+}
+
+MsdaHeadBackwardValueInOrder::MsdaHeadBackwardValueInOrder(const MsdaHeadBackwardValueInputs &in, int cells, int shares)
+    : MsdaHeadTaps(in) {
+    samples = RDom({{0, 4}, {0, in.num_samples}, {0, in.num_queries}}, "samples");
+    const auto tap = [&](const Expr &field) { return taps(field, samples.y, m, samples.z, b); };
+    const Expr at = cast<int32_t>(reinterpret<uint32_t>(tap(kCornerPosition + samples.x))) - part * cells * shares;
+    samples.where(touches_cells(tap(kCornerPosition)) && at >= 0 && at < cells * shares && at % shares == share);
+    sums(d, cell, share, part, m, b) = 0.f;
+    sums(d, unsafe_promise_clamped(at / shares, 0, cells - 1), share, part, m, b) +=
+        tap(kCornerWeight + samples.x) * in.grad_output(d, m, samples.z, b);
 }
 
 }  // namespace deformkit

@@ -95,19 +95,37 @@ struct MsdaHeadBackwardSamples {
 struct MsdaHeadBackwardValueInputs : MsdaHeadSamples {
     Halide::Func grad_output;  ///< (d, m, q, b)
     Halide::Expr num_channels, max_key;
-    int num_lanes;  ///< neighbouring channels that are added at once
 };
 
-struct MsdaHeadBackwardValue {
-    Halide::Var d{"d"}, m{"m"}, k{"k"}, b{"b"}, s{"s"}, q{"q"}, field{"field"}, step{"step"}, lane{"lane"};
+/// What a sample adds to.
+struct MsdaHeadTaps {
+    Halide::Var m{"m"}, b{"b"}, s{"s"}, q{"q"}, field{"field"};
+
+    Halide::Func found{"found"};  ///< (s, m, q, b), CornerFields
+    Halide::Func taps{"taps"};    ///< the same as (CornerField, s, m, q, b)
+
+    explicit MsdaHeadTaps(const MsdaHeadBackwardValueInputs &inputs);
+};
+
+struct MsdaHeadBackwardValue : MsdaHeadTaps {
+    Halide::Var d{"d"}, k{"k"}, step{"step"}, lane{"lane"};
     Halide::RDom samples;  ///< (step, lane, corner, s, q)
 
-    Halide::Func found{"found"};        ///< (s, m, q, b), CornerFields
-    Halide::Func taps{"taps"};          ///< the same as (CornerField, s, m, q, b)
     Halide::Func gradient{"gradient"};  ///< (step, lane, m, q, b): of channel step * num_lanes + lane
     Halide::Func grad_value;            ///< (d, m, k, b), in float32
 
-    MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &inputs, const Halide::Func &grad_value);
+    /// So many neighbouring channels are added at once.
+    MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &inputs, int num_lanes, const Halide::Func &grad_value);
+};
+
+/// The same in the order of queries and samples, whoever computes it: part by part. A part's cells are dealt out in shares.
+struct MsdaHeadBackwardValueInOrder : MsdaHeadTaps {
+    Halide::Var d{"d"}, cell{"cell"}, share{"share"}, part{"part"};
+    Halide::RDom samples;  ///< (corner, s, q)
+
+    Halide::Func sums{"sums"};  ///< (d, cell, share, part, m, b): of key (part * cells + cell) * shares + share
+
+    MsdaHeadBackwardValueInOrder(const MsdaHeadBackwardValueInputs &inputs, int cells, int shares);
 };
 
 }  // namespace deformkit

@@ -68,7 +68,8 @@ public:
         : call_(call),
           a_(call_.inputs),
           samples_kernel_(samples_kernel),
-          value_kernel_(choose_variant("msda_backward_value", a_.value.dtype)) {}
+          value_kernel_(choose_variant("msda_backward_value", a_.value.dtype)),
+          in_order_(in_place_of(value_kernel_, "msda_backward_value_in_order", false)) {}
 
 private:
     bool of_samples() const { return is_wanted(call_.grad_locations) || is_wanted(call_.grad_weights); }
@@ -110,6 +111,14 @@ private:
                 const auto &knobs = host_knobs<MsdaBackwardValueGpuHostKnobs>(value_kernel_);
                 DeviceTensor rows(part(call_.grad_output), Elements::kNumbers);
                 int32_t tile = query_tile(knobs.block_threads, 8, 17 * 32);
+                if (in_order_ != nullptr) {
+                    DeviceTensor gradient(part(*call_.grad_value), Elements::kNumbers, true);
+                    run_gpu_kernel(*in_order_,
+                                   {s.spatial_shapes.get(), s.level_start_index.get(), s.locations.get(), &s.num_keys, &tile,
+                                    s.weights.get(), rows.get(), gradient.get()},
+                                   {&gradient});
+                    continue;
+                }
                 scatter(value_kernel_, part(*call_.grad_value), [&](DeviceTensor &sums) -> std::vector<void *> {
                     return {s.spatial_shapes.get(),
                             s.level_start_index.get(),
@@ -122,12 +131,15 @@ private:
                 });
             }
         }
-        set_last_variant((is_wanted(call_.grad_value) ? value_kernel_ : samples_kernel_).name);
+        set_last_variant((!is_wanted(call_.grad_value) ? samples_kernel_
+                          : in_order_ != nullptr       ? *in_order_
+                                                       : value_kernel_)
+                             .name);
     }
 
     MsdaBackwardCall call_;
     const MsdaInputs &a_;
-    const Variant &samples_kernel_, &value_kernel_;
+    const Variant &samples_kernel_, &value_kernel_, *in_order_;
 };
 
 }  // namespace
