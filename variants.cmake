@@ -12,6 +12,7 @@ set(types_of_16_bits f16 bf16)
 # What else rows may be for.
 deformkit_integer(i8 HALIDE int8 BITS 8)
 deformkit_integer(i16 HALIDE int16 BITS 16)
+deformkit_integer(i32 HALIDE int32 BITS 32)
 deformkit_integer(i64 HALIDE int64 BITS 64)
 
 # Architectures: processors as CMake names them, Halide's name, and how C++ asks the CPU for a feature, @.
@@ -21,18 +22,20 @@ deformkit_arch(x86 PROCESSORS x86_64 AMD64 HALIDE x86-64-linux SUPPORTS "__built
 deformkit_feature(f16c SUPPORTS "deformkit::cpu_supports_f16c()")
 
 # Targets: what Halide compiles for, the float32 lanes of a vector register, what the CPU must have at run time, and for a GPU
-# Halide's name of its interface.
+# Halide's name of its interface and DLPack's of the device.
 deformkit_target(avx512 ARCH x86 HALIDE sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-large_buffers LANES 16
                  CPU_FEATURES avx512f avx512cd avx512bw avx512dq avx512vl avx2 fma f16c)
 deformkit_target(avx2 ARCH x86 HALIDE sse41-avx-f16c-fma-avx2-large_buffers LANES 8 CPU_FEATURES avx2 fma f16c)
 deformkit_target(sse41 ARCH x86 HALIDE sse41-large_buffers LANES 4 CPU_FEATURES sse4.1)
-deformkit_target(cuda ARCH x86 HALIDE sse41-cuda-cuda_capability_80-user_context-no_bounds_query LANES 4 CPU_FEATURES sse4.1 GPU cuda)
-deformkit_target(opencl ARCH x86 HALIDE sse41-opencl-user_context-no_bounds_query LANES 4 CPU_FEATURES sse4.1 GPU opencl)
+deformkit_target(cuda ARCH x86 HALIDE sse41-cuda-cuda_capability_80-user_context-no_bounds_query LANES 4 CPU_FEATURES sse4.1 GPU cuda
+                 DLPACK kDLCUDA)
+deformkit_target(opencl ARCH x86 HALIDE sse41-opencl-user_context-no_bounds_query LANES 4 CPU_FEATURES sse4.1 GPU opencl
+                 DLPACK kDLOpenCL)
 set(cpus avx512 avx2 sse41)
 set(gpus cuda opencl)
 
-# Variants: operator, pass, storage types, targets, best first. Dispatch takes the first target that this machine supports; GPU
-# targets are taken only when asked for, since the tensors are in host memory.
+# Variants: operator, pass, storage types, targets, best first. Dispatch takes the first target that this machine supports; those
+# of GPUs serve tensors in their memory, and tensors in host memory only when asked for.
 deformkit_variants(msda forward TYPES ${types} TARGETS ${cpus})
 # The same operator in another traversal of the same data: runs in place of `forward` of the same type and target where that pays.
 deformkit_variants(msda forward_head_major TYPES f32 f16 bf16 TARGETS ${cpus} IN_PLACE_OF forward)
@@ -64,5 +67,5 @@ deformkit_variants(gka cells TYPES f16 bf16 f64 i8 i16 i64 TARGETS ${cpus} ${gpu
 deformkit_variants(convert widen TYPES ${types_of_16_bits} TARGETS ${cpus})
 deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${cpus})
 deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${gpus})
-# From layout to layout on a device, one element at a time.
-deformkit_variants(convert copy TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
+# Between layouts in a GPU's memory, for all types of that size.
+deformkit_variants(copy strided TYPES i8 i16 i32 i64 TARGETS ${gpus})

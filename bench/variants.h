@@ -27,15 +27,19 @@ struct Variant {
 
     std::string name() const { return op + "_" + pass + "_" + type + "_" + target; }
 
-    /// Runs on a device of its own driver, with threads that set_num_threads knows nothing of.
-    bool on_device() const {
-#define DEFORMKIT_TARGET(name, supported, device, cpu_features) \
-    if (target == #name) {                                      \
-        return std::string(#device) != "nullptr";               \
+    /// Where its tensors are.
+    DLDeviceType device() const {
+#define DEFORMKIT_TARGET(name, supported, device, interface, cpu_features) \
+    if (target == #name) {                                                 \
+        return device;                                                     \
     }
 #include "deformkit_targets.inc"
 #undef DEFORMKIT_TARGET
-        return false;
+        return kDLCPU;
+    }
+    /// Runs on a device of its own driver, with threads that set_num_threads knows nothing of.
+    bool on_device() const {
+        return device() != kDLCPU;
     }
 };
 

@@ -4,7 +4,8 @@
 #   deformkit/types.inc     DEFORMKIT_TYPE(name, enumerator, long name, DLPack code, bits, name of the arithmetic's type,
 #                           exponent bits, mantissa bits)
 #   deformkit_integers.inc  DEFORMKIT_INTEGER(name, long name, bits)
-#   deformkit_targets.inc   DEFORMKIT_TARGET(name, does this CPU support it, device interface or nullptr, "CPU features")
+#   deformkit_targets.inc   DEFORMKIT_TARGET(name, does this CPU support it, DLPack's device, Halide's interface of it or nullptr,
+#                           "CPU features")
 # and deformkit_add_variants(library ...) makes kernels of rows, and an interface library whose include directory has
 #   deformkit_variants.inc  DEFORMKIT_VARIANT(operator, pass, type, target, pass that it serves, host knobs...), best first; what
 #                           serves another pass than its own runs in place of that row where it pays
@@ -57,7 +58,7 @@ endfunction()
 
 # Targets of other architectures than the one that is built for are left out.
 function(deformkit_target name)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "" "ARCH;HALIDE;LANES;GPU" "CPU_FEATURES")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "" "ARCH;HALIDE;LANES;GPU;DLPACK" "CPU_FEATURES")
     if (NOT CMAKE_SYSTEM_PROCESSOR IN_LIST DEFORMKIT_ARCH_${ARG_ARCH}_PROCESSORS)
         return()
     endif ()
@@ -70,9 +71,9 @@ function(deformkit_target name)
         endif ()
         string(APPEND supported " && ${asked}")
     endforeach ()
-    set(device nullptr)
+    set(device "kDLCPU, nullptr")
     if (ARG_GPU)
-        set(device halide_${ARG_GPU}_device_interface)
+        set(device "${ARG_DLPACK}, halide_${ARG_GPU}_device_interface")
     endif ()
     list(APPEND DEFORMKIT_ALL_TARGETS ${name})
     list(JOIN ARG_CPU_FEATURES " " features)

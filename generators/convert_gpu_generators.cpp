@@ -9,7 +9,7 @@ namespace {
 
 using namespace Halide;
 
-/// input [N0, N1, N2, N3], output [N0', N1, N2, N3]; strides are free.
+/// input and output [N0, N1, N2, N3]; strides are free.
 template <typename T, typename Knobs>
 class ConvertGpu : public deformkit::VariantGenerator<T, Knobs> {
 public:
@@ -40,19 +40,6 @@ public:
     }
 };
 
-/// Any bits. What output has more along the first axis is zero; it may have less.
-class ConvertCopy : public ConvertGpu<ConvertCopy, deformkit::ConvertCopyGpuScheduleKnobs> {
-public:
-    void configure() { deformkit::set_types(deformkit::bits_type(storage_type), input, output); }
-
-    void generate() {
-        const Expr last = input.dim(0).extent() - 1;
-        output(x, y, z, w) = select(x <= last, input(min(x, last), y, z, w), Internal::make_zero(input.type()));
-        schedule();
-    }
-};
-
 }  // namespace
 
 HALIDE_REGISTER_GENERATOR(ConvertNarrow, convert_narrow)
-HALIDE_REGISTER_GENERATOR(ConvertCopy, convert_copy)

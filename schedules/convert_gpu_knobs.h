@@ -8,12 +8,8 @@ namespace deformkit {
 // clang-format off
 #define DEFORMKIT_CONVERT_NARROW_GPU_KNOBS(SCHEDULE, HOST) \
     SCHEDULE(threads, 256, 32, 1024, "threads of a block")
-
-#define DEFORMKIT_CONVERT_COPY_GPU_KNOBS(SCHEDULE, HOST) \
-    SCHEDULE(threads, 256, 32, 1024, "threads of a block")
 // clang-format on
 
 DEFORMKIT_KNOBS(convert_narrow_gpu, ConvertNarrowGpu, DEFORMKIT_CONVERT_NARROW_GPU_KNOBS)
-DEFORMKIT_KNOBS(convert_copy_gpu, ConvertCopyGpu, DEFORMKIT_CONVERT_COPY_GPU_KNOBS)
 
 }  // namespace deformkit

@@ -85,7 +85,7 @@ class ProblemTensors {
 public:
     explicit ProblemTensors(const Problem &problem, const Layouts &layouts = {});
     explicit ProblemTensors(Problem &&, const Layouts & = {}) = delete;
-    deformkit_status call() const { return problem_->call(arguments); }
+    deformkit_status call() const;
     GuardedTensor &operator[](const std::string &name) const;
     /// Dense; what is left out is empty.
     Outputs outputs() const;
@@ -115,7 +115,8 @@ Outputs outputs_of(const ProblemTensors &tensors);
 Outputs run(const Problem &problem, const Layouts &layouts = {});
 ::testing::AssertionResult matches(const Problem &problem, const Outputs &outputs, const std::vector<Expected> &expected);
 ::testing::AssertionResult matches(const Problem &problem, const Outputs &outputs);
-/// NaN included. What is left out of either is not compared.
+/// NaN included. What is left out of either is not compared. Of the first output of several, of which a GPU adds up the sums in
+/// any order, elements may differ by rounding of the largest.
 ::testing::AssertionResult same_bits(const Outputs &a, const Outputs &b);
 ::testing::AssertionResult same_bits(const std::vector<double> &a, const std::vector<double> &b);
 
@@ -133,8 +134,9 @@ int64_t count_nonfinite(const Outputs &outputs);
 ::testing::AssertionResult ran(const Variant &variant);
 
 /// Which variants of a pass a test is registered for. Layouts in memory and threads are the host's business: the best variant
-/// of each type that this machine has stands for all, with the portable one of float32 and those of devices, which copy.
-enum class Rows { kAll, kHost, kF64, kBestF32 };
+/// of each type that this machine has stands for all, with the portable one of float32 and those of float32 on devices, which
+/// copy; threads are not those of devices.
+enum class Rows { kAll, kHost, kThreads, kF64, kBestF32 };
 
 std::vector<Variant> rows_of(const std::string &op, Pass pass, Rows rows);
 bool is_best(const Variant &variant);  ///< what this machine would choose
@@ -160,11 +162,14 @@ template <typename Case>
 void for_each_variant(Pass pass, const std::string &suite, const std::string &name, const VariantTest::Body &body,
                       Rows rows = Rows::kAll) {
     for (const Variant &variant : rows_of(Case::kOperator, pass, rows)) {
-        ::testing::RegisterTest(suite.c_str(), (variant.name() + "/" + name).c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                                [=]() -> VariantTest * {
-                                    return new VariantTest(
-                                        variant, [=](Type type) { return try_smallest<Case>(pass, type); }, body);
-                                });
+        for (const Place place : places_of(variant.target)) {
+            const std::string where = place == Place::kHost ? "" : "_on_device";
+            ::testing::RegisterTest(suite.c_str(), (variant.name() + "/" + name + where).c_str(), nullptr, nullptr, __FILE__,
+                                    __LINE__, [=]() -> VariantTest * {
+                                        return new VariantTest(
+                                            variant, place, [=](Type type) { return try_smallest<Case>(pass, type); }, body);
+                                    });
+        }
     }
 }
 

@@ -9,6 +9,8 @@ namespace deformkit::testing {
 
 namespace {
 
+bool for_device = false, for_gradients = false;
+
 /// The same feature is sse4.1 and sse4_1, avx512bf16 and avx512_bf16.
 std::string plain(std::string feature) {
     feature.erase(std::remove_if(feature.begin(), feature.end(), [](char c) { return c == '.' || c == '_'; }), feature.end());
@@ -35,12 +37,14 @@ const std::set<std::string> &cpu_features() {
 }
 
 struct TargetRow {
-    std::string name, device, cpu_features;
+    std::string name;
+    DLDeviceType device;
+    std::string cpu_features;
 };
 
 const std::vector<TargetRow> &all_targets() {
     static const std::vector<TargetRow> targets = {
-#define DEFORMKIT_TARGET(name, supported, device, cpu_features) {#name, #device, cpu_features},
+#define DEFORMKIT_TARGET(name, supported, device, interface, cpu_features) {#name, device, cpu_features},
 #include "deformkit_targets.inc"
 #undef DEFORMKIT_TARGET
     };
@@ -77,10 +81,29 @@ Availability availability_of(const std::string &target) {
             return Availability::kNo;
         }
     }
-    return row->device == "nullptr" ? Availability::kYes : Availability::kAsk;
+    return row->device == kDLCPU ? Availability::kYes : Availability::kAsk;
+}
+
+std::vector<Place> places_of(const std::string &target) {
+    const auto row = std::find_if(all_targets().begin(), all_targets().end(), [&](const auto &t) { return t.name == target; });
+    std::vector<Place> places = {Place::kHost};
+    if (row != all_targets().end() && row->device != kDLCPU) {
+        places.push_back(row->device == kDLCUDA ? Place::kCuda : Place::kOpenCl);
+    }
+    return places;
+}
+
+bool sums_vary() {
+    return for_device && for_gradients;
+}
+bool on_device() {
+    return for_device;
 }
 
 void VariantTest::SetUp() {
+    if (!is_there(current_place())) {
+        GTEST_SKIP() << "no such device here";
+    }
     ASSERT_EQ(deformkit_set_target(variant_.target.c_str()), DEFORMKIT_OK) << deformkit_last_error();
     const deformkit_status status = probe_(variant_.type());
     const Availability availability = availability_of(variant_.target);
@@ -90,9 +113,12 @@ void VariantTest::SetUp() {
     ASSERT_EQ(status, DEFORMKIT_OK) << deformkit_last_error();
     ASSERT_NE(availability, Availability::kNo) << "ran although this CPU lacks a feature that it needs";
     ASSERT_TRUE(variant_.is_served_by(deformkit_last_variant())) << deformkit_last_variant();
+    for_device = places_of(variant_.target).size() > 1;
+    for_gradients = variant_.pass != "forward";
 }
 
 void VariantTest::TearDown() {
+    for_device = false;
     EXPECT_EQ(deformkit_set_target(nullptr), DEFORMKIT_OK);
     EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
 }

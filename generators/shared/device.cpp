@@ -57,7 +57,7 @@ Expr level_row(const LevelTensors &tensors, const std::vector<Expr> &level, cons
     const Expr is_map = height.is_int32 && width.is_int32 && first.is_int32 && height.low > 0 && width.low > 0;
     const Expr fits = first.low >= 0 && cast<int64_t>(height.low) * width.low <= cast<int64_t>(tensors.num_keys - first.low);
     return mux(row, {select(is_map, width.low, kNoExtent), select(is_map, height.low, kNoExtent), select(is_map, first.low, 0),
-                     select(is_map && !fits, 1, 0), level[0]});
+                     select(is_map && fits, 0, 1), level[0]});
 }
 
 }  // namespace deformkit

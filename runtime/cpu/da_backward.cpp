@@ -8,7 +8,6 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
-#include "runtime/gpu/plan.h"
 #include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
@@ -21,13 +20,13 @@ namespace {
 
 class DaBackwardPlan final : public Plan {
 public:
-    DaBackwardPlan(const DaBackwardCall &call, const Variant &samples_kernel)
+    explicit DaBackwardPlan(const DaBackwardCall &call)
         : a_(call.inputs),
           grad_output_(call.grad_output),
           grad_maps_(call.grad_feature_maps),
           grad_locations_(call.grad_locations),
           grad_weights_(call.grad_weights),
-          samples_kernel_(samples_kernel),
+          samples_kernel_(choose_variant("da_backward_samples", a_.feature_maps.dtype)),
           maps_kernel_(choose_variant("da_backward_value", a_.feature_maps.dtype, samples_kernel_.target)),
           narrow_kernel_(companion(maps_kernel_, "convert_narrow")),
           knobs_(host_knobs<DaBackwardValueHostKnobs>(maps_kernel_)) {
@@ -229,17 +228,11 @@ private:
 }  // namespace
 
 void run(const DaBackwardCall &call) {
-    const Variant &row = choose_variant("da_backward_samples", call.inputs.feature_maps.dtype);
-    if (row.gpu) {
-        gpu_plan(call, row)->run();
-        return;
-    }
-    DaBackwardPlan(call, row).run();
+    DaBackwardPlan(call).run();
 }
 
 std::unique_ptr<Plan> plan(const DaBackwardCall &call) {
-    const Variant &row = choose_variant("da_backward_samples", call.inputs.feature_maps.dtype);
-    return row.gpu ? gpu_plan(call, row) : std::make_unique<DaBackwardPlan>(call, row);
+    return std::make_unique<DaBackwardPlan>(call);
 }
 
 }  // namespace deformkit

@@ -6,7 +6,6 @@
 #include "runtime/cpu/plan.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
-#include "runtime/gpu/plan.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
 #include "schedules/da_knobs.h"
@@ -40,8 +39,11 @@ bool arrangeable(const Tensor &tensor, const Parts &parts) {
 
 class DaForwardPlan final : public Plan {
 public:
-    DaForwardPlan(const DaForwardCall &call, const Variant &kernel)
-        : a_(call.inputs), output_(call.output), kernel_(kernel), knobs_(host_knobs<DaForwardHostKnobs>(kernel_)) {
+    explicit DaForwardPlan(const DaForwardCall &call)
+        : a_(call.inputs),
+          output_(call.output),
+          kernel_(choose_variant("da_forward", a_.feature_maps.dtype)),
+          knobs_(host_knobs<DaForwardHostKnobs>(kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -145,17 +147,11 @@ private:
 }  // namespace
 
 void run(const DaForwardCall &call) {
-    const Variant &row = choose_variant("da_forward", call.inputs.feature_maps.dtype);
-    if (row.gpu) {
-        gpu_plan(call, row)->run();
-        return;
-    }
-    DaForwardPlan(call, row).run();
+    DaForwardPlan(call).run();
 }
 
 std::unique_ptr<Plan> plan(const DaForwardCall &call) {
-    const Variant &row = choose_variant("da_forward", call.inputs.feature_maps.dtype);
-    return row.gpu ? gpu_plan(call, row) : std::make_unique<DaForwardPlan>(call, row);
+    return std::make_unique<DaForwardPlan>(call);
 }
 
 }  // namespace deformkit

@@ -8,7 +8,6 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
-#include "runtime/gpu/plan.h"
 #include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
@@ -122,8 +121,11 @@ Cells try_cells(TrialTensors &tensors, const MsdaInputs &a) {
 
 class GkaForwardPlan final : public Plan {
 public:
-    GkaForwardPlan(const GkaForwardCall &call, const Variant &kernel)
-        : a_(call.inputs), output_(call.output), kernel_(kernel), knobs_(host_knobs<GkaForwardHostKnobs>(kernel_)) {
+    explicit GkaForwardPlan(const GkaForwardCall &call)
+        : a_(call.inputs),
+          output_(call.output),
+          kernel_(choose_variant("gka_forward", a_.value.dtype)),
+          knobs_(host_knobs<GkaForwardHostKnobs>(kernel_)) {
         if (is_nothing()) {
             return;
         }
@@ -179,12 +181,12 @@ private:
 
 class GkaBackwardPlan final : public Plan {
 public:
-    GkaBackwardPlan(const GkaBackwardCall &call, const Variant &samples_kernel)
+    explicit GkaBackwardPlan(const GkaBackwardCall &call)
         : a_(call.inputs),
           grad_output_(call.grad_output),
           grad_value_(call.grad_value),
           grad_weights_(call.grad_weights),
-          samples_kernel_(samples_kernel),
+          samples_kernel_(choose_variant("gka_backward_samples", a_.value.dtype)),
           value_kernel_(choose_variant("gka_backward_value", a_.value.dtype, samples_kernel_.target)),
           knobs_(host_knobs<GkaBackwardValueHostKnobs>(value_kernel_)),
           often_(a_.reads_per_cell_reach(knobs_.head_major_reads)),
@@ -371,31 +373,19 @@ private:
 }  // namespace
 
 void run(const GkaForwardCall &call) {
-    const Variant &row = choose_variant("gka_forward", call.inputs.value.dtype);
-    if (row.gpu) {
-        gpu_plan(call, row)->run();
-        return;
-    }
-    GkaForwardPlan(call, row).run();
+    GkaForwardPlan(call).run();
 }
 
 std::unique_ptr<Plan> plan(const GkaForwardCall &call) {
-    const Variant &row = choose_variant("gka_forward", call.inputs.value.dtype);
-    return row.gpu ? gpu_plan(call, row) : std::make_unique<GkaForwardPlan>(call, row);
+    return std::make_unique<GkaForwardPlan>(call);
 }
 
 void run(const GkaBackwardCall &call) {
-    const Variant &row = choose_variant("gka_backward_samples", call.inputs.value.dtype);
-    if (row.gpu) {
-        gpu_plan(call, row)->run();
-        return;
-    }
-    GkaBackwardPlan(call, row).run();
+    GkaBackwardPlan(call).run();
 }
 
 std::unique_ptr<Plan> plan(const GkaBackwardCall &call) {
-    const Variant &row = choose_variant("gka_backward_samples", call.inputs.value.dtype);
-    return row.gpu ? gpu_plan(call, row) : std::make_unique<GkaBackwardPlan>(call, row);
+    return std::make_unique<GkaBackwardPlan>(call);
 }
 
 }  // namespace deformkit

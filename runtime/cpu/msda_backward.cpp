@@ -13,7 +13,6 @@
 #include "runtime/cpu/slabs.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
-#include "runtime/gpu/plan.h"
 #include "runtime/interface/gradients.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
@@ -32,13 +31,13 @@ Tensor by_levels(const Tensor &joined, int64_t samples_of_level) {
 
 class MsdaBackwardPlan final : public Plan {
 public:
-    MsdaBackwardPlan(const MsdaBackwardCall &call, const Variant &samples_kernel)
+    explicit MsdaBackwardPlan(const MsdaBackwardCall &call)
         : a_(call.inputs),
           grad_output_(call.grad_output),
           grad_value_(wanted(call.grad_value)),
           grad_locations_(wanted(call.grad_locations)),
           grad_weights_(wanted(call.grad_weights)),
-          samples_kernel_(samples_kernel),
+          samples_kernel_(choose_variant("msda_backward_samples", a_.value.dtype)),
           value_kernel_(choose_variant("msda_backward_value", a_.value.dtype, samples_kernel_.target)),
           narrow_kernel_(companion(value_kernel_, "convert_narrow")),
           knobs_(host_knobs<MsdaBackwardValueHostKnobs>(value_kernel_)) {
@@ -305,17 +304,11 @@ private:
 }  // namespace
 
 void run(const MsdaBackwardCall &call) {
-    const Variant &row = choose_variant("msda_backward_samples", call.inputs.value.dtype);
-    if (row.gpu) {
-        gpu_plan(call, row)->run();
-        return;
-    }
-    MsdaBackwardPlan(call, row).run();
+    MsdaBackwardPlan(call).run();
 }
 
 std::unique_ptr<Plan> plan(const MsdaBackwardCall &call) {
-    const Variant &row = choose_variant("msda_backward_samples", call.inputs.value.dtype);
-    return row.gpu ? gpu_plan(call, row) : std::make_unique<MsdaBackwardPlan>(call, row);
+    return std::make_unique<MsdaBackwardPlan>(call);
 }
 
 }  // namespace deformkit

@@ -7,7 +7,6 @@
 #include "runtime/cpu/plan.h"
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
-#include "runtime/gpu/plan.h"
 #include "runtime/system/parallel.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/layout.h"
@@ -19,8 +18,12 @@ namespace {
 
 class MsdaForwardPlan final : public Plan {
 public:
-    MsdaForwardPlan(const MsdaForwardCall &call, const Variant &row)
-        : a_(call.inputs), output_(call.output), row_(row), kernel_(&row_), knobs_(host_knobs<MsdaForwardHostKnobs>(row_)) {
+    explicit MsdaForwardPlan(const MsdaForwardCall &call)
+        : a_(call.inputs),
+          output_(call.output),
+          row_(choose_variant("msda_forward", a_.value.dtype)),
+          kernel_(&row_),
+          knobs_(host_knobs<MsdaForwardHostKnobs>(row_)) {
         if (is_nothing()) {
             return;
         }
@@ -164,17 +167,11 @@ private:
 }  // namespace
 
 void run(const MsdaForwardCall &call) {
-    const Variant &row = choose_variant("msda_forward", call.inputs.value.dtype);
-    if (row.gpu) {
-        gpu_plan(call, row)->run();
-        return;
-    }
-    MsdaForwardPlan(call, row).run();
+    MsdaForwardPlan(call).run();
 }
 
 std::unique_ptr<Plan> plan(const MsdaForwardCall &call) {
-    const Variant &row = choose_variant("msda_forward", call.inputs.value.dtype);
-    return row.gpu ? gpu_plan(call, row) : std::make_unique<MsdaForwardPlan>(call, row);
+    return std::make_unique<MsdaForwardPlan>(call);
 }
 
 }  // namespace deformkit

@@ -3,11 +3,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <string>
 
 #include "runtime/interface/error.h"
-#include "runtime/system/locks.h"
 #include "runtime/system/log.h"
 #include "runtime/tensor/types.h"
 
@@ -47,44 +45,28 @@ const Target *forced() {
     return target;
 }
 
-/// Whether a device of this kind answers. Asked once: drivers take their time.
-bool device_answers(const Target &target) {
-    enum class Answer : char { kUnknown, kNo, kYes };
-    static Answer answers[kMostTargets];
-    std::lock_guard<std::mutex> lock(mutex_of(Lock::kDevices));
-    Answer &answer = answers[&target - all_targets().begin()];
-    if (answer == Answer::kUnknown) {
-        halide_dimension_t dimension(0, 1, 1);
-        halide_buffer_t buffer{};
-        buffer.type = halide_type_t(halide_type_float, 32);
-        buffer.dimensions = 1;
-        buffer.dim = &dimension;
-        answer = halide_device_malloc(nullptr, &buffer, target.device()) == 0 ? Answer::kYes : Answer::kNo;
-        halide_device_free(nullptr, &buffer);
-    }
-    return answer == Answer::kYes;
-}
-
 /// Why a row is passed over, or nullptr.
-const char *rejection(const Variant &variant, const Target *forced) {
+const char *rejection(const Variant &variant, const Target *forced, DLDeviceType device) {
     if (forced != nullptr && forced != variant.target) {
         return "another target is forced";
     }
     if (!variant.target->supported()) {
         return "this CPU lacks its instructions";
     }
-    if (variant.gpu && forced == nullptr) {
-        return "the tensors are in host memory";
-    }
-    if (variant.gpu && !device_answers(*variant.target)) {
-        return "no such device answers";
+    if (variant.target->device_type != device) {
+        return device == kDLCPU ? "the tensors are in host memory" : "the tensors are in a GPU's memory";
     }
     return nullptr;
 }
 
 }  // namespace
 
-const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target) {
+const Target *forced_gpu() {
+    const Target *target = forced();
+    return target != nullptr && target->gpu ? target : nullptr;
+}
+
+const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target, DLDeviceType device) {
     target = target != nullptr ? target : forced();
     const StorageType *type = row_type(dtype);
     const auto serves = [&](const Variant &variant) {
@@ -92,7 +74,7 @@ const Variant &choose_variant(const char *operation, DLDataType dtype, const Tar
     };
     for (const Variant &variant : all_variants()) {
         if (serves(variant)) {
-            const char *reason = rejection(variant, target);
+            const char *reason = rejection(variant, target, device);
             if (reason == nullptr) {
                 return variant;
             }
@@ -102,7 +84,7 @@ const Variant &choose_variant(const char *operation, DLDataType dtype, const Tar
     std::string reasons;
     for (const Variant &variant : all_variants()) {
         if (serves(variant)) {
-            reasons += std::string("; ") + variant.name + ": " + rejection(variant, target);
+            reasons += std::string("; ") + variant.name + ": " + rejection(variant, target, device);
         }
     }
     throw Failure(DEFORMKIT_NO_VARIANT, std::string(operation) + ": no variant serves " + (type ? type->name : "this type") +

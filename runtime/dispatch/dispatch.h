@@ -6,9 +6,13 @@
 
 namespace deformkit {
 
-/// The first row that serves `operation` (operator_pass) on `dtype` and that this machine supports, or the forced one. A call asks
-/// once, and for its other kernels names the target of the first: another may be forced at any time.
-const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target = nullptr);
+/// The first row that serves `operation` (operator_pass) on `dtype` in such a device's memory and that this machine supports, or
+/// the forced one. A call asks once, and for its other kernels names the target of the first: another may be forced at any time.
+const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target = nullptr,
+                              DLDeviceType device = kDLCPU);
+
+/// Where calls on tensors in host memory are forced to run, if that is a GPU, or nullptr.
+const Target *forced_gpu();
 
 /// `operation` for the same type and target, or nullptr where there is no such kernel.
 const Variant *companion(const Variant &variant, const char *operation);

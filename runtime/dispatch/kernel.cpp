@@ -37,18 +37,14 @@ deformkit_status status_of(int halide_error) {
 
 }  // namespace
 
-void run_on(const Variant &variant, const std::function<int()> &call) {
+void run_kernel(const Variant &variant, void **args) {
+    log("%s: runs", variant.name);
     const HalideErrors errors;
-    if (const int result = call(); result != 0) {
+    if (const int result = variant.run(args); result != 0) {
         const deformkit_status status =
             variant.gpu || status_of(result) != DEFORMKIT_DEVICE_FAILURE ? status_of(result) : DEFORMKIT_INTERNAL_ERROR;
         throw Failure(status, std::string(variant.name) + ": " + errors.text());
     }
-}
-
-void run_kernel(const Variant &variant, void **args) {
-    log("%s: runs", variant.name);
-    run_on(variant, [&] { return variant.run(args); });
 }
 
 }  // namespace deformkit

@@ -1,7 +1,6 @@
 // The dispatch table, and all that knows of its generated lists: a program with other kernels compiles it against others.
 #include <iterator>
 #include <string_view>
-#include <type_traits>
 
 #include "deformkit_variants.h"
 #include "runtime/dispatch/variant.h"
@@ -11,8 +10,8 @@ namespace deformkit {
 
 namespace {
 
-#define DEFORMKIT_TARGET(name, supported, device, cpu_features) \
-    {#name, [] { return static_cast<bool>(supported); }, device, cpu_features, !std::is_null_pointer_v<decltype(device)>},
+#define DEFORMKIT_TARGET(name, supported, device_type, interface, cpu_features) \
+    {#name, [] { return static_cast<bool>(supported); }, device_type, interface, cpu_features, (device_type) != kDLCPU},
 constexpr Target kTargets[] = {
 #include "deformkit_targets.inc"
 };

@@ -20,6 +20,7 @@ constexpr int kMostTargets = 16;
 struct Target {
     const char *name;
     bool (*supported)();                           ///< by this machine's CPU; whether a GPU answers is asked separately
+    DLDeviceType device_type;                      ///< of the tensors that its kernels take
     const halide_device_interface_t *(*device)();  ///< nullptr: the CPU
     const char *cpu_features;                      ///< what `supported` asks for, separated by spaces
     bool gpu;

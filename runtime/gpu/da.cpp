@@ -1,11 +1,10 @@
-// Deformable aggregation on a GPU: what its kernels are handed.
+// Deformable aggregation on GPUs: which kernels run, on what.
 
 #include <algorithm>
 
-#include "runtime/dispatch/kernel.h"
-#include "runtime/gpu/plan.h"
+#include "runtime/dispatch/dispatch.h"
+#include "runtime/gpu/operators.h"
 #include "runtime/interface/error.h"
-#include "runtime/interface/gradients.h"
 #include "runtime/tensor/layout.h"
 #include "runtime/tensor/pack.h"
 #include "schedules/da_gpu_knobs.h"
@@ -14,166 +13,208 @@ namespace deformkit {
 
 namespace {
 
-constexpr int64_t kSharedBytes = 46 << 10, kTapBytes = 32;
+// Bytes of a block's own memory, as docs/gpu.md says.
+constexpr int64_t kTapBytes = 32, kMapBytes = 20, kPointsAtOnce = 4;
 
-/// What every kernel reads, of some batch items.
-struct Samples {
-    Samples(const DaInputs &a, const Tensor &locations, const Tensor &weights)
-        : starts(a.scale_start_index, a.first_key),
-          spatial_shape(a.spatial_shape, Elements::kIndices),
-          scale_start_index(starts.of(a.scale_start_index), Elements::kIndices),
-          locations(locations, Elements::kNumbers),
-          weights(weights, Elements::kNumbers),
-          num_keys(static_cast<int32_t>(a.K)) {}
+/// What all kernels of a call read.
+class Samples {
+public:
+    Samples(GpuCall &gpu, const DaInputs &a)
+        : gpu_(gpu),
+          a_(a),
+          shapes_(gpu.input(a.spatial_shape)),
+          starts_(gpu.input(a.scale_start_index)),
+          locations_(gpu.input(a.sample_locations)),
+          weights_(gpu.input(a.weights)) {}
 
-    std::vector<void *> with(std::initializer_list<void *> others) {
-        std::vector<void *> args = {spatial_shape.get(), scale_start_index.get(), locations.get(), weights.get(), &num_keys};
-        args.insert(args.end(), others);
-        return args;
+    Arguments arguments(const Variant &kernel) const {
+        Arguments arguments(gpu_.queue(), kernel);
+        arguments.add(as_index_words(shapes_)).add(as_index_words(starts_)).add(as_bits(locations_)).add(as_bits(weights_));
+        arguments.add(a_.K);
+        return arguments;
     }
 
-    ShiftedStarts starts;
-    DeviceTensor spatial_shape, scale_start_index, locations, weights;
-    int32_t num_keys;
+private:
+    GpuCall &gpu_;
+    const DaInputs &a_;
+    const Tensor &shapes_, &starts_, &locations_, &weights_;
 };
 
-/// Batch items at once, so that tensors have fewer than 2^31 elements.
-int64_t batches(const DaInputs &a) {
-    int64_t most = 1;
-    for (const Tensor *tensor : {&a.feature_maps, &a.sample_locations, &a.weights}) {
-        most = std::max(most, tensor->elements() / tensor->shape[0] * 2);
+DaInputs part_of(const DaInputs &a, int64_t first, int64_t count) {
+    DaInputs part = a;
+    part.B = count;
+    for (Tensor *tensor : {&part.feature_maps, &part.sample_locations, &part.weights}) {
+        *tensor = slice(*tensor, 0, first, count);
     }
-    most = std::max(most, a.A * a.G * a.D * 2);
-    return std::clamp<int64_t>(INT32_MAX / most, 1, a.B);
+    return part;
 }
 
-/// Groups of a block of threads, and anchors or cameras, each of which takes so much shared memory.
+/// Of a block of threads: groups, and items, which are anchors or cameras.
 struct Tiles {
-    int32_t groups, items;
+    int64_t items, groups;
 };
 
-Tiles tiles(const char *name, int64_t block_threads, int64_t lanes, int64_t groups, int64_t item_bytes, int64_t group_bytes,
-            int64_t most) {
-    constexpr int64_t kMostAlongZ = 64;
+/// Each group takes `lanes` threads. Memory: `item_bytes` for an item, and `group_bytes` for each of its groups.
+Tiles tiles(const Variant &kernel, int64_t block_threads, int64_t lanes, int64_t groups, int64_t item_bytes,
+            int64_t group_bytes, int64_t items) {
     const int64_t by_threads = std::clamp<int64_t>(block_threads / lanes, 1, groups);
-    const int64_t of_groups =
-        std::clamp<int64_t>(group_bytes == 0 ? groups : (kSharedBytes - item_bytes) / group_bytes, 1, by_threads);
-    const int64_t bytes = item_bytes + of_groups * group_bytes;
+    const int64_t by_memory = group_bytes == 0 ? groups : (kSharedBytes - item_bytes) / group_bytes;
+    const int64_t of_groups = std::clamp<int64_t>(by_memory, 1, by_threads), bytes = item_bytes + of_groups * group_bytes;
     if (bytes > kSharedBytes) {
         throw Failure(DEFORMKIT_NO_VARIANT,
-                      std::string(name) + ": on a GPU, expected fewer cameras, scales and channels of a group");
+                      std::string(kernel.name) + ": on a GPU, expected fewer cameras, scales and channels of a group");
     }
-    return {static_cast<int32_t>(of_groups),
-            static_cast<int32_t>(std::clamp<int64_t>(std::min(block_threads / (lanes * of_groups), kSharedBytes / bytes), 1,
-                                                     std::min(kMostAlongZ, most)))};
+    return {
+        std::clamp<int64_t>(std::min(block_threads / (lanes * of_groups), kSharedBytes / bytes), 1, std::min(kMostTile, items)),
+        of_groups};
 }
 
-class GpuDaForwardPlan final : public GpuPlan {
-public:
-    GpuDaForwardPlan(const DaForwardCall &call, const Variant &kernel)
-        : a_(call.inputs), output_(call.output), kernel_(kernel), knobs_(host_knobs<DaForwardGpuHostKnobs>(kernel)) {}
+void run_forward(const DaInputs &a, const Tensor &output, const Queue &queue) {
+    GpuCall gpu(queue);
+    const Variant &kernel = gpu.variant("da_forward", a.feature_maps.dtype);
+    const auto &knobs = host_knobs<DaForwardGpuHostKnobs>(kernel);
+    const Samples samples(gpu, a);
+    const Tensor &maps = gpu.input_lanes(a.feature_maps), &target = gpu.output_lanes(output);
+    const int64_t lanes = lanes_of(target), maps_bytes = a.N * a.S * (kPointsAtOnce * kTapBytes + kMapBytes);
+    const Tiles tile = tiles(kernel, knobs.block_threads, lanes, a.G, maps_bytes, lanes * 32, a.A);
+    gpu.open();
+    const LaneRows rows(maps);
+    samples.arguments(kernel)
+        .add(rows.words, LaneRows::kAxis)
+        .add(rows.step)
+        .add(tile.items)
+        .add(tile.groups)
+        .add(as_words(target))
+        .launch();
+    gpu.close();
+    set_last_variant(kernel.name);
+}
 
-private:
-    bool is_nothing() const override { return output_.empty() || a_.is_empty(); }
-    void clear_outputs() const override { fill_zero(output_); }
-
-    void run_in_memory() override {
-        const int64_t count = batches(a_);
-        for (int64_t first = 0; first < a_.B; first += count) {
-            const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, std::min(count, a_.B - first)); };
-            Samples s(a_, part(a_.sample_locations), part(a_.weights));
-            DeviceTensor maps(part(a_.feature_maps), Elements::kWords), output(part(output_), Elements::kWords, true);
-            const int64_t lanes = output.extent(0) / kLaneWords, maps_bytes = a_.N * a_.S * 20;
-            Tiles tile = tiles(kernel_.name, knobs_.block_threads, lanes, a_.G, 4 * a_.N * a_.S * kTapBytes + maps_bytes,
-                               lanes * 32, a_.A);
-            int32_t key_step = maps.flatten(2, kernel_);
-            run_gpu_kernel(kernel_, s.with({maps.get(), &key_step, &tile.items, &tile.groups, output.get()}), {&output});
-        }
-        set_last_variant(kernel_.name);
-    }
-
-    DaInputs a_;
-    Tensor output_;
-    const Variant &kernel_;
-    const DaForwardGpuHostKnobs &knobs_;
+/// nullptr: not wanted.
+struct Gradients {
+    const Tensor *maps, *locations, *weights;
 };
 
-class GpuDaBackwardPlan final : public GpuPlan {
+class Backward {
 public:
-    GpuDaBackwardPlan(const DaBackwardCall &call, const Variant &samples_kernel)
-        : call_(call),
-          a_(call_.inputs),
-          samples_kernel_(samples_kernel),
-          value_kernel_(choose_variant("da_backward_value", a_.feature_maps.dtype)) {}
+    Backward(const DaInputs &a, const Tensor &grad_output, const Gradients &wanted, const Queue &queue)
+        : a_(a), wanted_(wanted), gpu_(queue), samples_(gpu_, a_), grad_output_(gpu_.input(grad_output)) {
+        const bool of_samples = wanted_.locations != nullptr || wanted_.weights != nullptr;
+        if (of_samples) {
+            plan_samples(grad_output);
+        }
+        if (wanted_.maps != nullptr) {
+            sums_.emplace(gpu_, *wanted_.maps);
+        }
+        gpu_.open();
+        if (of_samples) {
+            run_samples();
+        }
+        if (sums_) {
+            run_value();
+        }
+        gpu_.close();
+    }
 
 private:
-    static bool is_wanted(const std::optional<Tensor> &gradient) { return gradient && !gradient->empty(); }
-    bool of_samples() const { return is_wanted(call_.grad_locations) || is_wanted(call_.grad_weights); }
-    bool is_nothing() const override {
-        return (!of_samples() && !is_wanted(call_.grad_feature_maps)) || call_.grad_output.empty() || a_.is_empty();
-    }
-    void clear_outputs() const override {
-        clear_gradients({&call_.grad_feature_maps, &call_.grad_locations, &call_.grad_weights});
-    }
-
-    void run_in_memory() override {
-        const int64_t count = batches(a_);
-        for (int64_t first = 0; first < a_.B; first += count) {
-            const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, std::min(count, a_.B - first)); };
-            Samples s(a_, part(a_.sample_locations), part(a_.weights));
-            if (of_samples()) {
-                const auto &knobs = host_knobs<DaBackwardSamplesGpuHostKnobs>(samples_kernel_);
-                DeviceTensor maps(part(a_.feature_maps), Elements::kWords), rows(part(call_.grad_output), Elements::kWords);
-                const Tensor by = part(a_.weights);
-                std::vector<unsigned char> unwanted(is_wanted(call_.grad_weights) ? 0 : by.elements() * by.element_bytes());
-                DeviceTensor weights(
-                    is_wanted(call_.grad_weights) ? part(*call_.grad_weights) : dense_like(by, unwanted.data()),
-                    Elements::kNumbers, true);
-                // Pairs in float32.
-                std::vector<unsigned char> memory(by.elements() * 8);
-                Tensor pairs = dense_like(by, memory.data());
-                pairs.dtype = {kDLUInt, 64, 1};
-                DeviceTensor shares(pairs, Elements::kBits, true);
-                const int64_t lanes = rows.extent(0) / kLaneWords, maps_bytes = a_.N * a_.S * 20;
-                Tiles tile = tiles(samples_kernel_.name, knobs.block_threads, lanes, a_.G, a_.S * 16 + maps_bytes,
-                                   (lanes + 1) * a_.S * 16, a_.N);
-                int32_t key_step = maps.flatten(2, samples_kernel_);
-                run_gpu_kernel(
-                    samples_kernel_,
-                    s.with({maps.get(), rows.get(), &key_step, &tile.items, &tile.groups, weights.get(), shares.get()}),
-                    {&weights});
-                if (is_wanted(call_.grad_locations)) {
-                    DeviceTensor locations(part(*call_.grad_locations), Elements::kPairs, true);
-                    run_gpu_kernel(*companion(samples_kernel_, "da_backward_locations"), {shares.get(), locations.get()},
-                                   {&locations});
-                }
-            }
-            if (is_wanted(call_.grad_feature_maps)) {
-                const auto &knobs = host_knobs<DaBackwardValueGpuHostKnobs>(value_kernel_);
-                DeviceTensor rows(part(call_.grad_output), Elements::kNumbers);
-                Tiles tile =
-                    tiles(value_kernel_.name, knobs.block_threads, 8, a_.G, 4 * a_.N * a_.S * (kTapBytes + 20), 0, a_.A);
-                scatter(value_kernel_, part(*call_.grad_feature_maps), [&](DeviceTensor &sums) {
-                    return s.with({rows.get(), &tile.items, &tile.groups, sums.get()});
-                });
-            }
+    /// The kernel writes the gradient of weights, and of locations a share for each weight, in float32.
+    void plan_samples(const Tensor &grad_output) {
+        maps_ = &gpu_.input_lanes(a_.feature_maps);
+        rows_ = &gpu_.input_lanes(grad_output);
+        const Tensor like = dense_like(a_.weights, nullptr);
+        grad_weights_ = wanted_.weights != nullptr ? &gpu_.output(*wanted_.weights) : &gpu_.scratch(like);
+        Tensor pairs = like;
+        pairs.dtype = {kDLUInt, 64, 1};
+        shares_ = &gpu_.scratch(pairs);
+        if (wanted_.locations != nullptr) {
+            const Tensor &gradient = *wanted_.locations;
+            grad_locations_ =
+                &gpu_.output(gradient, gpu_.addressable(gradient) && has_pairs(gradient), dense_like(gradient, nullptr));
         }
-        set_last_variant((is_wanted(call_.grad_feature_maps) ? value_kernel_ : samples_kernel_).name);
     }
 
-    DaBackwardCall call_;
+    void run_samples() const {
+        const Variant &kernel = gpu_.variant("da_backward_samples", a_.feature_maps.dtype);
+        const auto &knobs = host_knobs<DaBackwardSamplesGpuHostKnobs>(kernel);
+        const int64_t lanes = lanes_of(*rows_);
+        const Tiles tile =
+            tiles(kernel, knobs.block_threads, lanes, a_.G, a_.S * 16 + a_.N * a_.S * kMapBytes, (lanes + 1) * a_.S * 16, a_.N);
+        const LaneRows maps(*maps_);
+        samples_.arguments(kernel)
+            .add(maps.words, LaneRows::kAxis)
+            .add(as_words(*rows_))
+            .add(maps.step)
+            .add(tile.items)
+            .add(tile.groups)
+            .add(as_bits(*grad_weights_))
+            .add(*shares_)
+            .launch();
+        if (grad_locations_ != nullptr) {
+            const Variant &sum = gpu_.variant("da_backward_locations", a_.feature_maps.dtype);
+            Arguments(gpu_.queue(), sum).add(*shares_).add(as_pairs(*grad_locations_)).launch();
+        }
+        set_last_variant(kernel.name);
+    }
+
+    void run_value() const {
+        const Variant &kernel = gpu_.variant("da_backward_value", a_.feature_maps.dtype);
+        const auto &knobs = host_knobs<DaBackwardValueGpuHostKnobs>(kernel);
+        const Tiles tile = tiles(kernel, knobs.block_threads, kThreadsOfSum, a_.G,
+                                 kPointsAtOnce * a_.N * a_.S * (kTapBytes + kMapBytes), 0, a_.A);
+        samples_.arguments(kernel).add(as_bits(grad_output_)).add(tile.items).add(tile.groups).add(sums_->tensor()).launch();
+        sums_->round();
+        set_last_variant(kernel.name);
+    }
+
     const DaInputs &a_;
-    const Variant &samples_kernel_, &value_kernel_;
+    Gradients wanted_;
+    GpuCall gpu_;
+    Samples samples_;
+    const Tensor &grad_output_;
+    const Tensor *maps_ = nullptr, *rows_ = nullptr, *grad_weights_ = nullptr, *shares_ = nullptr, *grad_locations_ = nullptr;
+    std::optional<Sums> sums_;
 };
 
 }  // namespace
 
-std::unique_ptr<Plan> gpu_plan(const DaForwardCall &call, const Variant &kernel) {
-    return std::make_unique<GpuDaForwardPlan>(call, kernel);
+void run(const DaForwardCall &call, const Queue &queue) {
+    const DaInputs &a = call.inputs;
+    set_last_variant("");
+    if (call.output.empty() || a.is_empty()) {
+        GpuCall(queue).clear(call.output);
+        return;
+    }
+    for_items({&a.feature_maps, &a.sample_locations, &a.weights, &call.output}, [&](int64_t first, int64_t count) {
+        run_forward(part_of(a, first, count), slice(call.output, 0, first, count), queue);
+    });
 }
 
-std::unique_ptr<Plan> gpu_plan(const DaBackwardCall &call, const Variant &samples_kernel) {
-    return std::make_unique<GpuDaBackwardPlan>(call, samples_kernel);
+void run(const DaBackwardCall &call, const Queue &queue) {
+    const DaInputs &a = call.inputs;
+    const Gradients wanted = {wanted_of(call.grad_feature_maps), wanted_of(call.grad_locations), wanted_of(call.grad_weights)};
+    set_last_variant("");
+    if (wanted.maps == nullptr && wanted.locations == nullptr && wanted.weights == nullptr) {
+        return;
+    }
+    if (call.grad_output.empty() || a.is_empty()) {
+        for (const Tensor *gradient : {wanted.maps, wanted.locations, wanted.weights}) {
+            if (gradient != nullptr) {
+                GpuCall(queue).clear(*gradient);
+            }
+        }
+        return;
+    }
+    require_order(wanted.maps);
+    for_items(
+        {&a.feature_maps, &a.sample_locations, &a.weights, &call.grad_output, wanted.maps, wanted.locations, wanted.weights},
+        [&](int64_t first, int64_t count) {
+            Tensor maps, locations, weights;
+            const Gradients parts = {part_of(wanted.maps, first, count, maps),
+                                     part_of(wanted.locations, first, count, locations),
+                                     part_of(wanted.weights, first, count, weights)};
+            const DaInputs inputs = part_of(a, first, count);
+            Backward(inputs, slice(call.grad_output, 0, first, count), parts, queue);
+        });
 }
 
 }  // namespace deformkit

@@ -59,6 +59,7 @@ DaInputs view_da_inputs(const DLTensor *feature_maps, const DLTensor *spatial_sh
     a.S = a.spatial_shape.shape[1];
     a.G = a.weights.shape[5];
 
+    require_same_device({&a.spatial_shape, &a.scale_start_index, &a.sample_locations, &a.weights}, a.feature_maps);
     require_storage_dtype(a.feature_maps);
     require_index_dtype(a.spatial_shape);
     require_index_dtype(a.scale_start_index);
@@ -92,6 +93,7 @@ DaInputs view_da_inputs(const DLTensor *feature_maps, const DLTensor *spatial_sh
 /// The output or its gradient, [B, A, C], as [B, A, G, D].
 Tensor view_anchors(const char *name, const DLTensor *tensor, const DaInputs &a) {
     const Tensor anchors = view(name, tensor, {3});
+    require_same_device({&anchors}, a.feature_maps);
     require_same_dtype(anchors, a.feature_maps);
     require_extent(anchors, 0, a.B, "B = feature_maps.shape[0]");
     require_extent(anchors, 1, a.A, "anchors = sample_locations.shape[1]");

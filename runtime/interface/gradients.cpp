@@ -11,6 +11,7 @@ std::optional<Tensor> view_gradient(const char *name, const DLTensor *tensor, co
         return std::nullopt;
     }
     const Tensor gradient = view(name, tensor, {of.ndim});
+    require_same_device({&gradient}, of);
     require_same_dtype(gradient, of);
     for (int i = 0; i < of.ndim; i++) {
         require_extent(gradient, i, of.shape[i], (std::string("that of ") + of.name).c_str());

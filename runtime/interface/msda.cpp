@@ -32,6 +32,7 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
     a.L = a.spatial_shapes.shape[0];
     a.P = a.sampling_locations.shape[4];
 
+    require_same_device({&a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights}, a.value);
     require_storage_dtype(a.value);
     require_index_dtype(a.spatial_shapes);
     require_index_dtype(a.level_start_index);
@@ -57,6 +58,7 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
 
 Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) {
     Tensor rows = view(name, tensor, {3, 4});
+    require_same_device({&rows}, a.value);
     require_same_dtype(rows, a.value);
     require_extent(rows, 0, a.B, "B = value.shape[0]");
     require_extent(rows, 1, a.Q, "Q = sampling_locations.shape[1]");

@@ -11,8 +11,8 @@
 namespace deformkit {
 
 /// In the order in which they are taken: whoever holds one may take those below.
-enum class Lock { kDevices, kWorkers };
-constexpr int kLocks = 2;
+enum class Lock { kWorkers };
+constexpr int kLocks = 1;
 
 std::mutex &mutex_of(Lock lock);
 

@@ -216,7 +216,7 @@ using Range = std::pair<const unsigned char *, const unsigned char *>;
 bool overlap(const Tensor &output, const Range &range, const Tensor &input) {
     const auto [begin, end] = range;
     const auto [input_begin, input_end] = input.byte_range();
-    if (begin >= input_end || input_begin >= end) {
+    if (output.object != input.object || begin >= input_end || input_begin >= end) {
         return false;
     }
     const Tensor a = distinct_bytes(output), b = distinct_bytes(input);

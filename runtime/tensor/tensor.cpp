@@ -155,16 +155,21 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
     if (tensor->dtype.lanes != 1) {
         fail(DEFORMKIT_WRONG_DTYPE, name, "a type of one lane", dtype_name(tensor->dtype));
     }
-    int32_t device = 0;  // any number may come, and an enum with another is undefined
-    std::memcpy(&device, &tensor->device.device_type, sizeof(device));
-    switch (device) {
+    DLDevice device = {kDLCPU, 0};
+    int32_t device_type = 0;  // any number may come, and an enum with another is undefined
+    std::memcpy(&device_type, &tensor->device.device_type, sizeof(device_type));
+    switch (device_type) {
         case kDLCPU:
         case kDLCUDAHost:
         case kDLROCMHost:
             break;
+        case kDLCUDA:
+        case kDLOpenCL:
+            device = tensor->device;
+            break;
         default:
-            fail(DEFORMKIT_WRONG_DEVICE, name, "host memory (DLPack device type " + std::to_string(kDLCPU) + ")",
-                 "DLPack device type " + std::to_string(device));
+            fail(DEFORMKIT_WRONG_DEVICE, name, "memory of the host, CUDA or OpenCL (DLPack device types 1, 2, 4)",
+                 "DLPack device type " + std::to_string(device_type));
     }
     if (std::find(ndims.begin(), ndims.end(), tensor->ndim) == ndims.end()) {
         std::string expected;
@@ -181,6 +186,7 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
     result.name = name;
     result.dtype = tensor->dtype;
     result.ndim = tensor->ndim;
+    result.device = device;
     bool empty = false;
     for (int i = 0; i < result.ndim; i++) {
         result.shape[i] = tensor->shape[i];
@@ -198,7 +204,10 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
     // In elements, which have 32 bytes at most.
     constexpr int64_t kMostReach = kMostBytes / 32;
     int64_t elements = 1, low = 0, high = 1;
-    auto begin = reinterpret_cast<uintptr_t>(tensor->data);
+    // Of OpenCL, DLPack's data is a cl_mem.
+    const bool is_object = device.device_type == kDLOpenCL;
+    result.object = is_object ? tensor->data : nullptr;
+    uintptr_t begin = is_object ? 0 : reinterpret_cast<uintptr_t>(tensor->data);
     bool fits = !__builtin_add_overflow(begin, tensor->byte_offset, &begin);
     for (int i = result.ndim - 1; i >= 0; i--) {
         // Nor does that of an axis of one element.
@@ -219,6 +228,19 @@ Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int>
              layout_text(result) + (tensor->byte_offset ? " from byte " + std::to_string(tensor->byte_offset) : ""));
     }
     return result;
+}
+
+void require_same_device(std::initializer_list<const Tensor *> tensors, const Tensor &like) {
+    const auto text = [](const DLDevice &device) {
+        return device.device_type == kDLCPU
+                   ? std::string("host memory")
+                   : (device.device_type == kDLCUDA ? "CUDA device " : "OpenCL device ") + std::to_string(device.device_id);
+    };
+    for (const Tensor *tensor : tensors) {
+        if (tensor->device.device_type != like.device.device_type || tensor->device.device_id != like.device.device_id) {
+            fail(DEFORMKIT_WRONG_DEVICE, tensor->name, text(like.device) + " as " + like.name, text(tensor->device));
+        }
+    }
 }
 
 void require_same_dtype(const Tensor &tensor, const Tensor &like) {

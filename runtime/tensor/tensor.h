@@ -17,6 +17,8 @@ constexpr int kMaxDimensions = 6;
 struct Tensor {
     const char *name = "";
     unsigned char *data = nullptr;
+    DLDevice device{kDLCPU, 0};
+    void *object = nullptr;  ///< OpenCL's cl_mem, in which `data` is a distance from the beginning
     DLDataType dtype{};
     int ndim = 0;
     std::array<int64_t, kMaxDimensions> shape{}, strides{};
@@ -24,6 +26,7 @@ struct Tensor {
     int64_t elements() const;
     int64_t element_bytes() const { return dtype.bits / 8; }
     bool empty() const { return elements() == 0; }
+    bool on_host() const { return device.device_type == kDLCPU; }
     /// First and one past the last byte that any element occupies; equal when empty.
     std::pair<const unsigned char *, const unsigned char *> byte_range() const;
     /// Splits an axis in two, or joins axis and axis + 1 where their strides allow (throws std::logic_error otherwise).
@@ -42,11 +45,12 @@ std::string layout_text(const Tensor &tensor);
 /// Throws a Failure: "name: expected ..., got ...".
 [[noreturn]] void fail(deformkit_status status, const char *name, const std::string &expected, const std::string &got);
 
-/// Checks all that can be checked of one argument alone: not NULL, a plain type, host memory, `ndim` axes (one of those given),
+/// Checks all that can be checked of one argument alone: not NULL, a plain type, a known device, `ndim` axes (one of those given),
 /// no negative extent, data where there are elements, and all of these at addresses (checked.h). Strides that mean nothing, of an
 /// empty tensor or an axis of one element, become 0.
 Tensor view(const char *name, const DLTensor *tensor, std::initializer_list<int> ndims);
 
+void require_same_device(std::initializer_list<const Tensor *> tensors, const Tensor &like);
 void require_same_dtype(const Tensor &tensor, const Tensor &like);
 void require_index_dtype(const Tensor &tensor);
 /// A floating-point type that can be stored.

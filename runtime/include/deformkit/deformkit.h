@@ -1,19 +1,31 @@
 /** deformkit: deformable sampling operators for detection transformers and camera (BEV) perception.
  *
- * Tensors are DLPack's DLTensor, in host memory. Shapes are row-major: the last axis is the fastest. Strides may be any
- * (transposed, sliced, expanded, negative); NULL means dense. The same holds for outputs, except that an output must not
- * overlap itself, another output or an input.
+ * Tensors are DLPack's DLTensor, all of a call in host memory or on one device: see "GPUs" below. Shapes are row-major: the last
+ * axis is the fastest. Strides may be any (transposed, sliced, expanded, negative); NULL means dense. The same holds for outputs,
+ * except that an output must not overlap itself, another output or an input.
  *
  * Every function returns DEFORMKIT_OK or the kind of failure; deformkit_last_error() then says which argument was wrong,
  * what was expected and what came. A refused call writes nothing: also one that gets no memory, since a call takes all of its
  * memory before it writes. A successful one writes its outputs in full: nothing is added to what was there. All functions may
- * be called from many threads at once. The number of threads does not change a bit of any result.
+ * be called from many threads at once. On the CPU the number of threads does not change a bit of any result.
  *
  * A variant is an operator compiled for a pass, a type and a target, such as msda_forward_f32_avx512. A call runs the best
- * that this machine supports.
+ * that this machine supports, on the device where the tensors are.
+ *
+ * GPUs. Tensors of kDLCUDA and kDLOpenCL, index tensors included, are read and written where they lie, in the order of the stream
+ * that deformkit_set_stream() has set. A call returns when its work is in the stream: it does not wait for the device, and copies
+ * nothing through the host. `data` of kDLOpenCL is a cl_mem, and elements begin `byte_offset` bytes into it. CUDA calls run in the
+ * caller's current context if it is one of the tensors' device, else in the device's primary context.
+ *   What kernels cannot read in place is copied within the device's memory: rows of channels that do not begin at multiples of 16
+ * bytes or are not of whole 16 bytes, negative strides. Memory for that is kept for each stream from call to call, so that a
+ * call of shapes no larger than before allocates nothing. While a CUDA stream is captured into a graph, the memory is part of the
+ * graph.
+ *   Indices are not looked at on the host. What makes no sense, such as levels outside value, counts as zero, as on the CPU.
+ * A batch item must have less than 2^31 elements.
+ *   Tensors in host memory run on a GPU only where its target is forced: on copies, and the call waits for the result.
  *
  * Environment, each variable read once, at the first call that needs it:
- *   DEFORMKIT_TARGET       forces variants of one target, by name (sse41, avx2, avx512, opencl)
+ *   DEFORMKIT_TARGET       forces variants of one target, by name (sse41, avx2, avx512, cuda, opencl)
  *   DEFORMKIT_NUM_THREADS  sets the number of threads
  *   DEFORMKIT_VERBOSE      1: logs to stderr which variant ran, and why others were rejected
  */
@@ -42,7 +54,7 @@ typedef enum deformkit_status {
     DEFORMKIT_NULL_ARGUMENT = 1,      /* an argument, or the data of a tensor that is not empty, is NULL */
     DEFORMKIT_WRONG_DTYPE = 2,        /* a type that the operator does not take, or types that do not go together */
     DEFORMKIT_WRONG_SHAPE = 3,        /* axes or an extent that do not fit the other arguments, or what cannot be addressed */
-    DEFORMKIT_WRONG_DEVICE = 4,       /* a tensor that is not in host memory */
+    DEFORMKIT_WRONG_DEVICE = 4,       /* a tensor on a device that is not supported, or on another than the first argument */
     DEFORMKIT_OVERLAPPING_OUTPUT = 5, /* an output that overlaps itself, another output or an input */
     DEFORMKIT_OUT_OF_MEMORY = 6,
     DEFORMKIT_NO_VARIANT = 7,     /* the forced target has no variant for this type, or does not run on this machine */
@@ -92,7 +104,8 @@ DEFORMKIT_API deformkit_status deformkit_msda_forward(const DLTensor *value, con
  *   grad_attention_weights = sum over d of g * (bilinear sample)
  *
  * A sample outside the map, or a corner off it, contributes exactly nothing. grad_value is summed in float32, for float64
- * in float64, without atomics, in an order that depends on the shapes alone, and rounded once. */
+ * in float64, and rounded once: on the CPU without atomics, in an order that depends on the shapes alone; on GPUs by atomic
+ * additions, in any order, unless deformkit_set_deterministic() asks for another way. */
 DEFORMKIT_API deformkit_status deformkit_msda_backward(const DLTensor *value, const DLTensor *spatial_shapes,
                                                        const DLTensor *level_start_index, const DLTensor *sampling_locations,
                                                        const DLTensor *attention_weights, const DLTensor *grad_output,
@@ -194,9 +207,30 @@ DEFORMKIT_API const char *deformkit_version(void);
  * result was empty or zero and no kernel was needed. */
 DEFORMKIT_API const char *deformkit_last_variant(void);
 
+/** The GPU on which this thread's last call ran, as its driver calls it; "" if that was the CPU. */
+DEFORMKIT_API const char *deformkit_last_device(void);
+
 /** Forces variants of this target, by name, from now on (as DEFORMKIT_TARGET does); NULL: choose freely again.
  * DEFORMKIT_INVALID_VALUE if no target has that name. Meant for tests and benchmarks. */
 DEFORMKIT_API deformkit_status deformkit_set_target(const char *target);
+
+/** The stream of a device for this thread's calls on its tensors, until another is set: a CUstream (or cudaStream_t), of which
+ * NULL is the default one, or a cl_command_queue that keeps the order of commands, which has to be set before the first call on
+ * OpenCL's tensors. Nothing is retained: the stream has to exist as long as calls are made with it.
+ * DEFORMKIT_WRONG_DEVICE if the device is neither kDLCUDA nor kDLOpenCL. */
+DEFORMKIT_API deformkit_status deformkit_set_stream(DLDevice device, void *stream);
+
+/** Loads the kernels of all operators into the device's context, this thread's stream being that of the calls that follow: a first
+ * call would otherwise compile those it needs, seconds for all, which a stream that is being captured does not allow. Waits for the
+ * device. DEFORMKIT_NO_VARIANT if no device answers. */
+DEFORMKIT_API deformkit_status deformkit_warm_up(DLDevice device);
+
+/** Frees the memory that is kept for the streams of a device. Waits for calls that use it. */
+DEFORMKIT_API deformkit_status deformkit_release_workspaces(DLDevice device);
+
+/** Not 0: results of this thread's calls on GPUs are the same bit for bit from run to run, as on the CPU they always are, or the
+ * call is refused with DEFORMKIT_NO_VARIANT. 0, at first: sums over samples may be added up in any order. */
+DEFORMKIT_API deformkit_status deformkit_set_deterministic(int deterministic);
 
 #ifdef __cplusplus
 } /* extern "C" */
