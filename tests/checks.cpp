@@ -155,6 +155,9 @@ void check_against_reference(const Problem &problem) {
 }
 
 void check_strides(const Problem &problem) {
+    // Of a device, which copies whatever is not as it wants it, some are enough.
+    int layout = 0;
+    const auto has_turn = [&] { return !on_device() || layout++ % 5 == 0; };
     const Outputs dense = run(problem);
     EXPECT_TRUE(matches(problem, dense));
     EXPECT_TRUE(is_substantial(dense, {0, 0}));
@@ -166,6 +169,9 @@ void check_strides(const Problem &problem) {
             const auto axes = static_cast<int>(split ? operand.split_shape.size() : operand.shape.size());
             for (const NamedLayout &named : layouts_of(axes, operand.is_number() && !operand.output)) {
                 SCOPED_TRACE(operand.name + (split ? ", split: " : ": ") + named.name);
+                if (!has_turn()) {
+                    continue;
+                }
                 Layouts layouts;
                 layouts.split = split;
                 layouts.of[operand.name] = named.layout;
@@ -173,7 +179,7 @@ void check_strides(const Problem &problem) {
             }
         }
     }
-    for (uint32_t seed = 0; seed < 12; seed++) {
+    for (uint32_t seed = 0; seed < (on_device() ? 4 : 12); seed++) {
         SCOPED_TRACE(::testing::Message() << "random layouts, seed " << seed);
         check_layouts(problem, random_layouts(problem, seed), dense);
     }

@@ -224,7 +224,7 @@ const bool registered = [] {
                 [=](const Variant &v) {
                     check_threads(DaCase(da_workload(name), v.type(), pass), {0.05, 0.1});
                 },
-                Rows::kHost);
+                Rows::kThreads);
         }
     }
     for_each_variant<DaCase>(Pass::kBackward, "Da", "subsets",

@@ -280,7 +280,7 @@ const bool registered = [] {
                 [=](const Variant &v) {
                     check_threads(GkaCase(*workload, v.type(), pass), {0.05, 0.4});
                 },
-                Rows::kHost);
+                Rows::kThreads);
         }
         for (const auto *workload : {&kMixed, &kOddSizes}) {
             for_each_variant<GkaCase>(

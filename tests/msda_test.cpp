@@ -123,10 +123,11 @@ const bool registered = [] {
                                                             : Substance{0.3, 0.4};
             for_each_variant<MsdaCase>(
                 pass, "MsdaThreads", w.name, [=](const Variant &v) { check_threads(MsdaCase(w, v.type(), pass), least); },
-                Rows::kHost);
+                Rows::kThreads);
         }
         for_each_variant<MsdaCase>(
-            pass, "MsdaThreads", "parallel_callers", [=](const Variant &v) { check_parallel_callers(pass, v); }, Rows::kHost);
+            pass, "MsdaThreads", "parallel_callers", [=](const Variant &v) { check_parallel_callers(pass, v); },
+            Rows::kThreads);
     }
     for_each_variant<MsdaCase>(Pass::kForward, "MsdaShapes", "kernels", check_kernels);
     std::vector<MsdaWorkload> subsets = large_workloads();
