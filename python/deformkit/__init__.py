@@ -26,12 +26,14 @@ __all__ = [
     "geometric_kernel_attention",
     "geometric_kernel_attention_backward",
     "get_num_threads",
+    "last_device",
     "last_variant",
     "multi_scale_deformable_attn",
     "multi_scale_deformable_attn_backward",
     "release_memory",
     "set_num_threads",
     "set_target",
+    "warm_up",
 ]
 
 
@@ -61,6 +63,17 @@ def release_memory() -> None:
 def last_variant() -> str:
     """The kernel that this thread's last successful call ran, such as "msda_forward_f32_avx512"; "" if none was needed."""
     return _native.last_variant()
+
+
+def last_device() -> str:
+    """The GPU on which this thread's last call ran, as its driver calls it; "" if that was the CPU."""
+    return _native.last_device()
+
+
+def warm_up(device: int = 0) -> None:
+    """Loads all kernels for a CUDA device, which first calls would otherwise do, and which a graph's capture does not allow.
+    RuntimeError if no such device answers."""
+    _native.warm_up(2, device)
 
 
 def set_target(target: Optional[str]) -> None:

@@ -22,6 +22,10 @@ def _list(dtypes: tuple[torch.dtype, ...]) -> str:
     return ", ".join(map(_name, dtypes))
 
 
+def _device(tensor: torch.Tensor) -> str:
+    return f"CUDA device {tensor.device.index}" if tensor.is_cuda else "host memory"
+
+
 def _require(holds: Any, name: str, expected: str, got: Any) -> None:
     """`holds` may be symbolic: it then becomes a guard."""
     torch._check_value(holds, lambda: f"{name}: expected {expected}, got {got}")
@@ -33,9 +37,11 @@ def _require_dtype(name: str, tensor: torch.Tensor, allowed: tuple[torch.dtype, 
 
 
 def _require_axes(name: str, tensor: torch.Tensor, counts: list[int]) -> None:
-    if tensor.device.type not in ("cpu", "meta"):
+    if tensor.device.type not in ("cpu", "cuda", "meta"):
         device = int(tensor.__dlpack_device__()[0])
-        raise ValueError(f"{name}: expected host memory (DLPack device type 1), got DLPack device type {device}")
+        raise ValueError(
+            f"{name}: expected memory of the host, CUDA or OpenCL (DLPack device types 1, 2, 4), got DLPack device type {device}"
+        )
     _require(tensor.ndim in counts, name, " or ".join(map(str, counts)) + " axes", tensor.ndim)
 
 
@@ -49,6 +55,9 @@ def check_inputs(operator: Operator, tensors: tuple[torch.Tensor, ...]) -> None:
     first = operator.arguments[0]
     for name, tensor in named.items():
         _require_axes(name, tensor, [len(operator.axes[name])])
+    for name, tensor in named.items():
+        same = tensor.device == tensors[0].device or "meta" in (tensor.device.type, tensors[0].device.type)
+        _require(same, name, f"{_device(tensors[0])} as {first}", _device(tensor))
     for i, (name, tensor) in enumerate(named.items()):
         if i == 0:
             _require_dtype(name, tensor, _STORAGE, f"one of {_list(_STORAGE)}")

@@ -51,7 +51,7 @@ def deformable_aggregation(
 
     Raises:
         TypeError: no array, or types that do not go together.
-        ValueError: a shape that does not fit the others, or an array that is not in host memory.
+        ValueError: a shape that does not fit the others, or arrays that are not all in host memory or on one device.
         MemoryError, RuntimeError: the library ran out of memory, or has no kernel for this machine.
     """
     return OPERATOR.forward(feature_maps, spatial_shape, scale_start_index, sample_locations, weight)

@@ -48,7 +48,7 @@ def geometric_kernel_attention(
 
     Raises:
         TypeError: no array, or types that do not go together.
-        ValueError: a shape that does not fit the others, or an array that is not in host memory.
+        ValueError: a shape that does not fit the others, or arrays that are not all in host memory or on one device.
         MemoryError, RuntimeError: the library ran out of memory, or has no kernel for this machine.
     """
     return OPERATOR.forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights)

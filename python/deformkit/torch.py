@@ -20,7 +20,10 @@ _plain_types = frozenset((torch.Tensor, torch.nn.Parameter))
 # PyTorch gives large tensors fresh memory, often for each call: in a Deformable DETR, page faults took a third of the encoder's
 # attention.
 _LARGE = 4 << 20
-_autocast_keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+_autocast_keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
+    torch._C.DispatchKey.AutocastCUDA
+)
+_CUDA = 2  # DLPack's number of the device
 
 try:
     from torch._C import _is_tracing, _len_torch_dispatch_stack, _len_torch_function_stack
@@ -44,21 +47,31 @@ def _is_eager(tensors: tuple[torch.Tensor, ...]) -> bool:
     for tensor in tensors:
         if type(tensor) not in _plain_types or tensor.is_neg():
             return False
-    return tensors[0].is_cpu and not (
+    kind = tensors[0].device.type
+    return kind in ("cpu", "cuda") and not (
         _is_tracing()
         or _len_torch_dispatch_stack()
         or _len_torch_function_stack()
         or _is_transformed()
         or _profiler_enabled()
-        or torch.is_autocast_enabled("cpu")
+        or torch.is_autocast_enabled(kind)
     )
 
 
 def _new(like: torch.Tensor, shape: Any) -> torch.Tensor:
     tensor = like.new_empty(shape)
-    if tensor.nbytes >= _LARGE:
+    if tensor.nbytes >= _LARGE and tensor.is_cpu:
         _native.prefer_huge_pages(tensor.data_ptr(), tensor.nbytes)
     return tensor
+
+
+def _follow_pytorch(tensor: torch.Tensor) -> None:
+    """The calls of this thread on CUDA's tensors go into PyTorch's current stream, and are as deterministic as PyTorch's."""
+    if tensor.is_cuda:
+        index = tensor.device.index
+        _native.set_stream(_CUDA, index, torch.cuda.current_stream(index).cuda_stream)
+        must = torch.are_deterministic_algorithms_enabled() and not torch.is_deterministic_algorithms_warn_only_enabled()
+        _native.set_deterministic(must)
 
 
 def _autograd_function(name: str, **methods: Callable[..., Any]) -> Any:
@@ -78,10 +91,11 @@ class TorchOperator:
             _library.define(name + schema, tags=[torch.Tag.pt2_compliant_tag])
         self.forward_op, self.backward_op = (getattr(torch.ops.deformkit, name).default for name in names)
 
-        # For every device: the library tells what is wrong with a tensor that is not in host memory.
+        # For every device: the library tells what is wrong with a tensor of one that it does not know.
         _library.impl(names[0], self.run_forward, "CompositeExplicitAutograd")
         _library.impl(names[1], self.run_backward, "CompositeExplicitAutograd")
-        _library.impl(names[0], self.autocast_forward, "AutocastCPU")
+        for key in ("AutocastCPU", "AutocastCUDA"):
+            _library.impl(names[0], self.autocast_forward, key)
         qualified = [f"deformkit::{name}" for name in names]
         torch.library.register_fake(qualified[0], self.fake_forward, lib=_library)
         torch.library.register_fake(qualified[1], self.fake_backward, lib=_library)
@@ -141,6 +155,7 @@ class TorchOperator:
         except (AttributeError, IndexError, RuntimeError):
             output = None  # the library finds what is wrong
         try:
+            _follow_pytorch(tensors[0])
             operator.native_forward(torch.get_num_threads(), *tensors, output)
         except Exception as error:
             raise operator.explained(error) from None
@@ -152,6 +167,7 @@ class TorchOperator:
             _new(tensors[i], tensors[i].shape) if flag else None for i, flag in zip(self.operator.gradient_positions, wanted)
         ]
         try:
+            _follow_pytorch(grad_output)
             self.operator.native_backward(torch.get_num_threads(), *tensors, grad_output, *gradients)
         except Exception as error:
             raise self.operator.explained(error) from None

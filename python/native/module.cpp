@@ -142,7 +142,21 @@ NB_MODULE(_native, module) {
         [](std::optional<std::string> target) { check(deformkit_set_target(target ? target->c_str() : nullptr)); },
         nb::arg("target").none());
     module.def("release_memory", deformkit_release_memory);
+    module.def("set_stream", [](int device_type, int device_id, uintptr_t stream) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): PyTorch gives streams as numbers
+        check(deformkit_set_stream({static_cast<DLDeviceType>(device_type), device_id}, reinterpret_cast<void *>(stream)));
+    });
+    module.def("set_deterministic", [](bool deterministic) { check(deformkit_set_deterministic(deterministic ? 1 : 0)); });
+    module.def("warm_up", [](int device_type, int device_id) {
+        deformkit_status status;
+        {
+            const nb::gil_scoped_release release;
+            status = deformkit_warm_up({static_cast<DLDeviceType>(device_type), device_id});
+        }
+        check(status);
+    });
     module.def("last_variant", deformkit_last_variant);
+    module.def("last_device", deformkit_last_device);
     module.def("version", deformkit_version);
     module.def("storage_types", [] {
         nb::dict mantissa_bits;
