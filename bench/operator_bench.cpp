@@ -1,6 +1,8 @@
 // Every variant of every pass on every model workload, in every storage type, and the cost of a call by itself.
 //
-// Names are <variant>/<workload>[/unaligned]/threads:N, where the variant is what deformkit_last_variant() calls a call.
+// Names are <variant>/<workload>[/unaligned]/threads:N, where the variant is what deformkit_last_variant() calls a call, and
+// <variant>/<workload>/on_device for tensors in a device's memory: without it, each call copies them there and back. A call on
+// a device is waited for.
 // --threads=1,4 sets the numbers of threads (default: 1 and one per core); all other flags are Google Benchmark's. GB/s counts
 // every argument once.
 #include <benchmark/benchmark.h>
@@ -18,12 +20,42 @@
 #include "bench/operators.h"
 #include "bench/problem.h"
 #include "bench/variants.h"
+#include "tests/support/device.h"
 
 namespace deformkit::bench {
 namespace {
 
 /// Samples x channels. OpenCL on the CPU (PoCL) is there to be tested; an encoder takes it seconds.
-constexpr int64_t kMostDeviceWork = 4'000'000;
+constexpr int64_t kMostOpenClWork = 4'000'000;
+
+/// A problem's tensors in a device's memory.
+class DeviceTensors {
+public:
+    DeviceTensors(const testing::Device &device, const Problem &problem) : device_(device), tensors_(problem.tensors) {
+        for (DLTensor &tensor : tensors_) {
+            size_t bytes = tensor.dtype.bits / 8;
+            for (int i = 0; i < tensor.ndim; i++) {
+                bytes *= tensor.shape[i];
+            }
+            const auto *data = static_cast<const unsigned char *>(tensor.data);
+            tensor.data = device.copy_of({data, data + bytes});
+            tensor.device = device.dl();
+        }
+    }
+    ~DeviceTensors() {
+        for (const DLTensor &tensor : tensors_) {
+            device_.release(tensor.data);
+        }
+    }
+    DeviceTensors(const DeviceTensors &) = delete;
+    DeviceTensors &operator=(const DeviceTensors &) = delete;
+
+    DLTensor *data() { return tensors_.data(); }
+
+private:
+    const testing::Device &device_;
+    std::vector<DLTensor> tensors_;
+};
 
 /// Benchmarks are registered workload by workload, so that only one problem lives at a time.
 Problem &problem_of(const Workload &workload, testing::Type type, int64_t offset) {
@@ -68,6 +100,31 @@ void run_variant(benchmark::State &state, const Pass &pass, const Variant &varia
     set_counters(state, p);
 }
 
+void run_on_device(benchmark::State &state, const Pass &pass, const Variant &variant, const Workload &workload) {
+    const testing::Device *device = testing::find_device(variant.device());
+    if (device == nullptr) {
+        state.SkipWithError("no such device answers");
+        return;
+    }
+    Problem &p = problem_of(workload, testing::type_named(variant.type), 0);
+    DeviceTensors tensors(*device, p);
+    if (deformkit_set_target(nullptr) != DEFORMKIT_OK || deformkit_set_stream(device->dl(), device->stream()) != DEFORMKIT_OK ||
+        pass.call(tensors.data()) != DEFORMKIT_OK) {
+        state.SkipWithError(deformkit_last_error());
+        return;
+    }
+    device->wait();
+    while (state.KeepRunning()) {
+        if (pass.call(tensors.data()) != DEFORMKIT_OK) {
+            state.SkipWithError(deformkit_last_error());
+            break;
+        }
+        device->wait();
+    }
+    set_counters(state, p);
+    state.SetLabel(deformkit_last_device());
+}
+
 void run_hand_written(benchmark::State &state, const Workload &workload, int threads) {
     Problem &p = problem_of(workload, testing::Type::kF32, 0);
     while (state.KeepRunning()) {
@@ -92,8 +149,16 @@ void add_variants(const Pass &pass, const Workload &workload, const std::string 
     const std::string suffix = offset ? "/unaligned" : "";
     const benchmark::TimeUnit unit = &workload == &pass.overhead ? benchmark::kNanosecond : benchmark::kMillisecond;
     for (const Variant &variant : variants_of(pass.op, pass.variant_of, type)) {
-        if (variant.on_device() && (offset || workload.samples * workload.channels > kMostDeviceWork)) {
+        const bool too_much = variant.device() == kDLOpenCL && workload.samples * workload.channels > kMostOpenClWork;
+        if (variant.on_device() && (offset || too_much)) {
             continue;
+        }
+        if (variant.on_device()) {
+            benchmark::RegisterBenchmark(
+                (variant.name() + "/" + workload.name + "/on_device").c_str(),
+                [=, &pass, &workload](benchmark::State &state) { run_on_device(state, pass, variant, workload); })
+                ->UseRealTime()
+                ->Unit(unit);
         }
         for (int n : threads) {
             if (variant.on_device() && n != threads.back()) {

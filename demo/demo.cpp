@@ -135,10 +135,31 @@ Comparison compare(const float *output, const std::vector<double> &reference, co
 }
 
 void usage(std::FILE *stream) {
-    std::fputs("usage: deformkit_demo PICTURE [--out FILE]     (FILE: a PNG, msda.png if not given)\n", stream);
+    std::fputs(
+        "usage: deformkit_demo [--gpu] PICTURE [--out FILE]     (FILE: a PNG, msda.png if not given; --gpu: on the first GPU "
+        "target\n"
+        "                                                        that answers)\n",
+        stream);
 }
 
-int run(const std::string &path, const std::string &out) {
+/// Forces the first GPU target that answers.
+void choose_gpu(const Attention &attention, float *output) {
+    std::string reasons;
+    for (const char *target : {"cuda", "opencl"}) {
+        try {
+            if (deformkit_set_target(target) != DEFORMKIT_OK) {
+                throw std::runtime_error(deformkit_last_error());
+            }
+            attention.run(output);
+            return;
+        } catch (const std::runtime_error &error) {
+            reasons += std::string("; ") + error.what();
+        }
+    }
+    throw std::runtime_error("no GPU" + reasons);
+}
+
+int run(const std::string &path, const std::string &out, bool gpu) {
     const Picture original = load_picture(path);
     const Picture photograph = crop_to(original, kInputWidth, kInputHeight);
     std::printf("picture    %s, %d x %d, cropped and scaled to %d x %d\n", path.c_str(), original.width(), original.height(),
@@ -175,17 +196,22 @@ int run(const std::string &path, const std::string &out) {
         std::printf("  time     %.2f ms (best of %d), %.0f million samples/s\n", time, runs, samples / time / 1e3);
         return std::make_pair(variant, time);
     };
+    if (gpu) {
+        choose_gpu(attention, output.get());
+        std::printf("device     %s; tensors are in host memory: each call copies them there and back\n",
+                    deformkit_last_device());
+    }
     const auto [variant, time] = check_and_time("ran");
     char caption[160];
     std::snprintf(caption, sizeof(caption), "%s: %.2f million samples in %.1f ms", variant.c_str(), samples / 1e6, time);
     const Picture figure = draw_figure(photograph, features, queries, output.get(), caption);
 
     if (variant != kPortable) {
-        if (deformkit_set_target("sse41") != DEFORMKIT_OK) {
+        if (deformkit_set_target(gpu ? nullptr : "sse41") != DEFORMKIT_OK) {
             throw std::runtime_error(deformkit_last_error());
         }
-        const double portable_time = check_and_time("portable").second;
-        std::printf("compared   %.2f times as fast as the portable variant\n", portable_time / time);
+        const double other_time = check_and_time(gpu ? "CPU" : "portable").second;
+        std::printf("compared   %.2f times as fast as %s\n", other_time / time, gpu ? "the CPU" : "the portable variant");
     }
 
     save_png(figure, out);
@@ -197,13 +223,16 @@ int run(const std::string &path, const std::string &out) {
 
 int main(int argc, char **argv) {
     std::string picture, out = "msda.png";
+    bool gpu = false;
     for (int i = 1; i < argc; i++) {
         const std::string argument = argv[i];
         if (argument == "--help" || argument == "-h") {
             usage(stdout);
             return 0;
         }
-        if (argument == "--out") {
+        if (argument == "--gpu") {
+            gpu = true;
+        } else if (argument == "--out") {
             if (++i == argc) {
                 std::fputs("deformkit_demo: --out wants a file\n", stderr);
                 return 1;
@@ -222,7 +251,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     try {
-        return run(picture, out);
+        return run(picture, out, gpu);
     } catch (const std::exception &error) {
         std::fflush(stdout);
         std::fprintf(stderr, "deformkit_demo: %s\n", error.what());
