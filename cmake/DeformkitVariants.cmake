@@ -185,11 +185,15 @@ function(deformkit_add_variants library)
             continue()
         endif ()
         deformkit_read_params(${knobs} ${ARG_TUNED}/${variant}.params)
+        set(halide_target ${DEFORMKIT_TARGET_${target}_HALIDE})
+        if (type STREQUAL f64 AND DEFORMKIT_TARGET_${target}_GPU STREQUAL opencl)
+            string(APPEND halide_target -cl_doubles)  # an extension, which other kernels do without
+        endif ()
         deformkit_kernel(
             ${ARG_PREFIX}${variant} FROM deformkit_${kind}_generators
             GENERATOR ${operator}_${pass}
             FUNCTION_NAME ${variant}
-            TARGETS ${DEFORMKIT_TARGET_${target}_HALIDE}
+            TARGETS ${halide_target}
             PARAMS storage_type=${DEFORMKIT_TYPE_${type}} lanes=${DEFORMKIT_TARGET_${target}_LANES} ${DEFORMKIT_PARAMS})
         list(APPEND kernels ${ARG_PREFIX}${variant})
         list(APPEND headers ${CMAKE_CURRENT_BINARY_DIR}/${ARG_PREFIX}${variant}.h)

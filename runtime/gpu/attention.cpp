@@ -18,7 +18,7 @@ namespace {
 // The bytes of a block's own memory that kernels take for each query, as docs/gpu.md says: 16 samples' taps and one more, and sums.
 struct Msda {
     static constexpr int64_t kTapBytes = 17 * 32, kDotBytes = 8 * 16;
-    static int64_t sum_bytes(const Tensor &rows) { return lanes_of(rows) * (rows.element_bytes() == 2 ? 32 : 16); }
+    static int64_t sum_bytes(const Tensor &tensor) { return lanes_of(tensor) * (tensor.element_bytes() == 2 ? 32 : 16); }
     static constexpr char kForward[] = "msda_forward", kSamples[] = "msda_backward_samples", kValue[] = "msda_backward_value";
     static constexpr bool kInCells = false;
     static constexpr char kInOrder[] = "msda_backward_value_in_order";
@@ -29,7 +29,7 @@ struct Msda {
 
 struct Gka {
     static constexpr int64_t kTapBytes = 17 * 8, kDotBytes = 16 * 4;
-    static int64_t sum_bytes(const Tensor &rows) { return lanes_of(rows) * 32; }
+    static int64_t sum_bytes(const Tensor &tensor) { return lanes_of(tensor) * 32; }
     static constexpr char kForward[] = "gka_forward", kSamples[] = "gka_backward_samples", kValue[] = "gka_backward_value";
     static constexpr bool kInCells = true;
     static constexpr char kInOrder[] = "";
@@ -107,12 +107,12 @@ void run_forward(const MsdaInputs &a, const Tensor &output, const Queue &queue) 
     const Tensor &value = gpu.input_lanes(a.value), &target = gpu.output_lanes(output);
     gpu.open();
     samples.prepare();
-    const LaneRows rows(value);
+    const LaneCells cells(value);
     samples
         .arguments(kernel, query_tile(knobs.block_threads, lanes_of(target), Operator::kTapBytes + Operator::sum_bytes(target)))
         .add(samples.weights())
-        .add(rows.words, LaneRows::kAxis)
-        .add(rows.step)
+        .add(cells.words, LaneCells::kAxis)
+        .add(cells.step)
         .add(as_words(target))
         .launch();
     gpu.close();
@@ -164,7 +164,7 @@ private:
 
     void plan_samples(const Tensor &grad_output) {
         value_ = &gpu_.input_lanes(a_.value);
-        rows_ = &gpu_.input_lanes(grad_output);
+        grads_ = &gpu_.input_lanes(grad_output);
         grad_weights_ = &target(wanted_.weights, a_.attention_weights, true);
         if constexpr (!Operator::kInCells) {
             grad_locations_ = &target(wanted_.locations, a_.sampling_locations,
@@ -175,14 +175,14 @@ private:
     void run_samples() const {
         const Variant &kernel = gpu_.variant(Operator::kSamples, a_.value.dtype);
         const auto &knobs = host_knobs<typename Operator::SamplesKnobs>(kernel);
-        const int64_t lanes = divisor_of(lanes_of(*rows_), knobs.most_lanes);
-        const LaneRows value(*value_);
+        const int64_t lanes = divisor_of(lanes_of(*grads_), knobs.most_lanes);
+        const LaneCells value(*value_);
         Arguments arguments =
             samples_.arguments(kernel, query_tile(knobs.block_threads, lanes, (lanes + 2) * Operator::kDotBytes));
         if constexpr (!Operator::kInCells) {
             arguments.add(samples_.weights());
         }
-        arguments.add(value.words, LaneRows::kAxis).add(as_words(*rows_)).add(value.step).add(lanes);
+        arguments.add(value.words, LaneCells::kAxis).add(as_words(*grads_)).add(value.step).add(lanes);
         if constexpr (!Operator::kInCells) {
             arguments.add(as_pairs(*grad_locations_).join_axes(3));
         }
@@ -209,7 +209,7 @@ private:
     GpuCall gpu_;
     Samples<Operator> samples_;
     const Tensor &grad_output_;
-    const Tensor *value_ = nullptr, *rows_ = nullptr, *grad_locations_ = nullptr, *grad_weights_ = nullptr;
+    const Tensor *value_ = nullptr, *grads_ = nullptr, *grad_locations_ = nullptr, *grad_weights_ = nullptr;
     const Variant *in_order_ = nullptr;  // runs in place of the one that adds up in any order
     const Tensor *grad_value_ = nullptr;
     std::optional<Sums> sums_;

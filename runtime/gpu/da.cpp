@@ -78,10 +78,10 @@ void run_forward(const DaInputs &a, const Tensor &output, const Queue &queue) {
     const int64_t lanes = lanes_of(target), maps_bytes = a.N * a.S * (kPointsAtOnce * kTapBytes + kMapBytes);
     const Tiles tile = tiles(kernel, knobs.block_threads, lanes, a.G, maps_bytes, lanes * 32, a.A);
     gpu.open();
-    const LaneRows rows(maps);
+    const LaneCells cells(maps);
     samples.arguments(kernel)
-        .add(rows.words, LaneRows::kAxis)
-        .add(rows.step)
+        .add(cells.words, LaneCells::kAxis)
+        .add(cells.step)
         .add(tile.items)
         .add(tile.groups)
         .add(as_words(target))
@@ -120,7 +120,7 @@ private:
     /// The kernel writes the gradient of weights, and of locations a share for each weight, in float32.
     void plan_samples(const Tensor &grad_output) {
         maps_ = &gpu_.input_lanes(a_.feature_maps);
-        rows_ = &gpu_.input_lanes(grad_output);
+        grads_ = &gpu_.input_lanes(grad_output);
         const Tensor like = dense_like(a_.weights, nullptr);
         grad_weights_ = wanted_.weights != nullptr ? &gpu_.output(*wanted_.weights) : &gpu_.scratch(like);
         Tensor pairs = like;
@@ -136,13 +136,13 @@ private:
     void run_samples() const {
         const Variant &kernel = gpu_.variant("da_backward_samples", a_.feature_maps.dtype);
         const auto &knobs = host_knobs<DaBackwardSamplesGpuHostKnobs>(kernel);
-        const int64_t lanes = lanes_of(*rows_);
+        const int64_t lanes = lanes_of(*grads_);
         const Tiles tile =
             tiles(kernel, knobs.block_threads, lanes, a_.G, a_.S * 16 + a_.N * a_.S * kMapBytes, (lanes + 1) * a_.S * 16, a_.N);
-        const LaneRows maps(*maps_);
+        const LaneCells maps(*maps_);
         samples_.arguments(kernel)
-            .add(maps.words, LaneRows::kAxis)
-            .add(as_words(*rows_))
+            .add(maps.words, LaneCells::kAxis)
+            .add(as_words(*grads_))
             .add(maps.step)
             .add(tile.items)
             .add(tile.groups)
@@ -171,7 +171,7 @@ private:
     GpuCall gpu_;
     Samples samples_;
     const Tensor &grad_output_;
-    const Tensor *maps_ = nullptr, *rows_ = nullptr, *grad_weights_ = nullptr, *shares_ = nullptr, *grad_locations_ = nullptr;
+    const Tensor *maps_ = nullptr, *grads_ = nullptr, *grad_weights_ = nullptr, *shares_ = nullptr, *grad_locations_ = nullptr;
     std::optional<Sums> sums_;
 };
 

@@ -43,8 +43,8 @@ int64_t query_tile(int64_t block_threads, int64_t threads, int64_t bytes) {
     return std::clamp<int64_t>(std::min(block_threads / threads, kSharedBytes / bytes), 1, kMostTile);
 }
 
-int64_t lanes_of(const Tensor &rows) {
-    return rows.shape[rows.ndim - 1] / lane_channels(rows);
+int64_t lanes_of(const Tensor &tensor) {
+    return tensor.shape[tensor.ndim - 1] / lane_channels(tensor);
 }
 
 int64_t divisor_of(int64_t number, int64_t most) {
@@ -110,9 +110,9 @@ bool has_pairs(const Tensor &tensor) {
     return pairs;
 }
 
-LaneRows::LaneRows(const Tensor &rows) : words(as_words(rows)) {
-    step = rows.shape[1] > 1 ? words.strides[1] / kWordsOfLane : 1;
-    words.shape[1] = (rows.shape[1] - 1) * step + 1;
+LaneCells::LaneCells(const Tensor &tensor) : words(as_words(tensor)) {
+    step = tensor.shape[1] > 1 ? words.strides[1] / kWordsOfLane : 1;
+    words.shape[1] = (tensor.shape[1] - 1) * step + 1;
     words.strides[1] = kWordsOfLane;
 }
 

@@ -28,7 +28,7 @@ int64_t query_tile(int64_t block_threads, int64_t threads, int64_t bytes);
 constexpr int64_t kThreadsOfSum = 8;
 
 /// Of a row of channels.
-int64_t lanes_of(const Tensor &rows);
+int64_t lanes_of(const Tensor &tensor);
 /// The largest divisor that is not more than `most`.
 int64_t divisor_of(int64_t number, int64_t most);
 
@@ -44,12 +44,12 @@ bool has_pairs(const Tensor &tensor);
 
 /// Rows of channels [items, rows, heads, channels] by their distance in lanes: so a row's number becomes an address by one
 /// multiplication.
-struct LaneRows {
+struct LaneCells {
     static constexpr int kAxis = 1;
     Tensor words;
     int64_t step;
 
-    explicit LaneRows(const Tensor &rows);
+    explicit LaneCells(const Tensor &tensor);
 };
 
 /// A gradient that is summed in float32: in place, or in memory of the call, from where it is rounded or copied.

@@ -34,10 +34,10 @@ void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Vi
 /// All runs, in parallel.
 template <typename Visit>
 void for_each_run(const Tensor &from, const Tensor &to, Visit &&visit) {
-    const int64_t run = from.shape[from.ndim - 1], rows = from.elements() / run;
-    const int64_t rows_per_task = std::max<int64_t>(1, library_knobs().copy_task_bytes / product({run, from.element_bytes()}));
-    parallel_for(divide_up(rows, rows_per_task), [&](int64_t task) {
-        for_runs(from, to, task * rows_per_task, std::min(rows, (task + 1) * rows_per_task), visit);
+    const int64_t run = from.shape[from.ndim - 1], runs = from.elements() / run;
+    const int64_t runs_per_task = std::max<int64_t>(1, library_knobs().copy_task_bytes / product({run, from.element_bytes()}));
+    parallel_for(divide_up(runs, runs_per_task), [&](int64_t task) {
+        for_runs(from, to, task * runs_per_task, std::min(runs, (task + 1) * runs_per_task), visit);
     });
 }
 
