@@ -43,7 +43,7 @@ public:
         anchors_ = std::clamp<int64_t>(wanted / a_.P, 1, a_.A);
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         maps_ = DaCells(memory_, a_, samples_kernel_, count_);
-        rows_ = stage_rows(memory_, part(grad_output_), maps_kernel_);
+        grads_ = stage_grad_output(memory_, part(grad_output_), maps_kernel_);
         locations_ = stage(memory_, part(a_.sample_locations), maps_kernel_);
         weights_ = stage(memory_, part(a_.weights), maps_kernel_);
         if (grad_locations_) {
@@ -64,7 +64,7 @@ private:
         int64_t count;
         LevelTable table;
         Cells maps;
-        Tensor rows, locations, weights;
+        Tensor grads, locations, weights;
         Tensor grad_locations, grad_weights;
     };
 
@@ -83,7 +83,7 @@ private:
             Batches in;
             in.count = count;
             in.table = table;
-            in.rows = rows_.load(part(grad_output_));
+            in.grads = grads_.load(part(grad_output_));
             in.locations = locations_.load(part(a_.sample_locations));
             in.weights = weights_.load(part(a_.weights));
             if (of_samples()) {
@@ -128,12 +128,12 @@ private:
         };
         Buffer maps(item(in.maps.tensor, 0, b)), table(in.table.part(n * a_.S, a_.S).tensor());
         Buffer locations(part(in.locations)), weights(part(in.weights));
-        Buffer rows(slice(item(in.rows, 0, b), 0, anchors.first, anchors.count));
+        Buffer grads(slice(item(in.grads, 0, b), 0, anchors.first, anchors.count));
         Buffer grad_locations(part(in.grad_locations)), grad_weights(part(in.grad_weights));
         maps.flatten_keys(2);
         int32_t num_keys = in.maps.num_keys, key_step = in.maps.key_step;
         bool check_cells = in.table.check_cells;
-        void *args[] = {maps.get(), table.get(), locations.get(), weights.get(),        rows.get(),
+        void *args[] = {maps.get(), table.get(), locations.get(), weights.get(),        grads.get(),
                         &num_keys,  &key_step,   &check_cells,    grad_locations.get(), grad_weights.get()};
         run_kernel(samples_kernel_, args, {});
     }
@@ -153,11 +153,11 @@ private:
                 clear_block(of_task);
             }
             const Slab slab(of_task, direct);
-            const Tensor rows = slice(item(in.rows, 0, b), 1, g, num_groups);
+            const Tensor grads = slice(item(in.grads, 0, b), 1, g, num_groups);
             for (const int64_t map : group) {
                 const int64_t n = map / a_.S, s = map % a_.S;
                 scatter_map(in.table.part(map, 1), group.keys.first, item(item(in.locations, 0, b), 2, n),
-                            slice(item(item(item(in.weights, 0, b), 2, n), 2, s), 2, g, num_groups), rows, slab.tensor());
+                            slice(item(item(item(in.weights, 0, b), 2, n), 2, s), 2, g, num_groups), grads, slab.tensor());
             }
             slab.store(narrow_kernel_, stream);
         });
@@ -184,7 +184,7 @@ private:
         in.table = tensors.make_levels(a_.N * a_.S);
         in.maps = {tensors.make(type, {1, a_.K, a_.G, channels}, 2), static_cast<int32_t>(a_.K), 0};
         const int64_t anchors = trial_size(anchors_), points = trial_size(points_), keys = trial_size(a_.K);
-        in.rows = tensors.make(type, {1, anchors, a_.G, channels}, 2);
+        in.grads = tensors.make(type, {1, anchors, a_.G, channels}, 2);
         in.locations = in.grad_locations = tensors.make(type, {1, anchors, points, a_.N, 2}, 1);
         in.weights = in.grad_weights = tensors.make(type, {1, anchors, points, a_.N, a_.S, a_.G}, 2);
         parallel_for(1, [&](int) { run_tile(in, 0, 0, {0, anchors}, {0, points}); });
@@ -222,7 +222,7 @@ private:
     int64_t anchors_ = 0, points_ = 0;  // of a task
     DaCells maps_;
     MapGroups groups_;
-    Staged rows_, locations_, weights_, maps_target_, locations_target_, weights_target_;
+    Staged grads_, locations_, weights_, maps_target_, locations_target_, weights_target_;
 };
 
 }  // namespace

@@ -199,7 +199,7 @@ public:
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.samples());
         locations_ = StagedLocations(memory_, part(a_.sampling_locations), value_kernel_);
-        rows_ = stage_rows(memory_, part(grad_output_), value_kernel_);
+        grads_ = stage_grad_output(memory_, part(grad_output_), value_kernel_);
         if (grad_weights_) {
             value_ = StagedCells(memory_, part(a_.value), samples_kernel_, {often_}, {0, 2, 1, 3}, a_.K);
             weights_target_ = stage_samples(memory_, part(*grad_weights_), samples_kernel_);
@@ -223,15 +223,15 @@ private:
             const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, first, count); };
             Samples in = {count, query_tile(knobs_, threads_, a_, count_), levels, locations_.kind(),
                           locations_.load(part(a_.sampling_locations))};
-            const Tensor rows = rows_.load(part(grad_output_));
+            const Tensor grads = grads_.load(part(grad_output_));
             if (grad_weights_) {
-                run_heads(samples_kernel_, a_, in, value_.load(part(a_.value)), rows,
+                run_heads(samples_kernel_, a_, in, value_.load(part(a_.value)), grads,
                           by_heads(join_samples(weights_target_.of(part(*grad_weights_))), a_));
                 weights_target_.store(part(*grad_weights_));
             }
             if (grad_value_) {
                 in.levels = levels_of_groups;
-                add_all(in, join_samples(weights_.load(part(a_.attention_weights))), rows,
+                add_all(in, join_samples(weights_.load(part(a_.attention_weights))), grads,
                         value_target_.of(part(*grad_value_)));
                 value_target_.store(part(*grad_value_));
             }
@@ -261,24 +261,24 @@ private:
     }
 
     /// Adds up what some heads of a batch item have for the cells of a group; `gradient` [1, cells, heads, D].
-    void add(const Samples &in, const Tensor &weights, const Tensor &rows, const MapGroup &group, const Tensor &gradient,
+    void add(const Samples &in, const Tensor &weights, const Tensor &grads, const MapGroup &group, const Tensor &gradient,
              int64_t b, int64_t m) const {
         const int64_t first = whole_groups_ ? 0 : *group.begin() * a_.P, samples = whole_groups_ ? a_.samples() : a_.P;
         const auto of_heads = [&](const Tensor &tensor) { return slice(slice(tensor, 0, b, 1), 2, m, gradient.shape[2]); };
         const auto of_group = [&](const Tensor &tensor) { return slice(of_heads(by_heads(tensor, a_)), 3, first, samples); };
         Buffer table(in.levels.part(first, samples).tensor()), locations(of_group(in.locations)), by(of_group(weights));
-        Buffer grad_rows(of_heads(rows)), sums(gradient);
+        Buffer grads_buffer(of_heads(grads)), sums(gradient);
         int32_t kind = in.kind;
         bool check_cells = in.levels.check_cells;
-        void *args[] = {table.get(), locations.get(), &kind, &check_cells, by.get(), grad_rows.get(), sums.get()};
+        void *args[] = {table.get(), locations.get(), &kind, &check_cells, by.get(), grads_buffer.get(), sums.get()};
         run_kernel(value_kernel_, args, {});
     }
 
     /// The same with a slab, of one head.
-    void add_to_slab(const Samples &in, const Tensor &weights, const Tensor &rows, const MapGroup &group,
+    void add_to_slab(const Samples &in, const Tensor &weights, const Tensor &grads, const MapGroup &group,
                      const Tensor &gradient, int64_t b, int64_t m, bool stream) const {
         const Slab slab(item(gradient, 0, 0), false);
-        add(in, weights, rows, group, slab.tensor().insert_axis(0).swap_axes(1, 2), b, m);
+        add(in, weights, grads, group, slab.tensor().insert_axis(0).swap_axes(1, 2), b, m);
         slab.store(nullptr, stream);
     }
 
@@ -286,7 +286,7 @@ private:
     // to the gradient itself where there are few samples, else to a slab, head by head, since what a kernel stores goes through
     // the caches: with slabs in the kernel too, gka_example takes 1.14x the time in float32, but 0.93x in float16 (2-core EPYC,
     // AVX-512, one thread).
-    void add_all(const Samples &in, const Tensor &weights, const Tensor &rows, const Tensor &gradient) const {
+    void add_all(const Samples &in, const Tensor &weights, const Tensor &grads, const Tensor &gradient) const {
         const bool direct = can_be_slab(gradient) && !often_, slabs = !direct && gradient.dtype.bits >= 32,
                    stream = worth_streaming(gradient, knobs_.streaming_bytes);
         if (direct) {
@@ -305,9 +305,9 @@ private:
             const Tensor cells = slice(slice(gradient, 0, b, 1), 1, group.keys.first, group.keys.count);
             const Tensor of_task = slice(cells, 2, m, std::min(heads, a_.M - m));
             if (slabs) {
-                add_to_slab(in, weights, rows, group, of_task, b, m, stream);
+                add_to_slab(in, weights, grads, group, of_task, b, m, stream);
             } else {
-                add(in, weights, rows, group, of_task, b, m);
+                add(in, weights, grads, group, of_task, b, m);
             }
         });
         groups_.clear_gaps(gradient);
@@ -328,15 +328,15 @@ private:
         const int64_t queries = trial_queries(a_.Q), keys = trial_size(a_.K);
         in.locations = tensors.make(in.locations.dtype, {1, queries, a_.M * a_.samples(), 2}, 2);
         const Tensor weights = tensors.make(type, {1, queries, a_.M * a_.samples()}, 1);
-        const Tensor rows = tensors.make(type, {1, queries, a_.M, channels}, 2);
+        const Tensor grads = tensors.make(type, {1, queries, a_.M, channels}, 2);
         const Tensor gradient = tensors.make(type, {1, keys, a_.M, a_.D}, 2);
         constexpr int64_t kFirstMap[] = {0};
         const MapGroup group = {{0, keys}, kFirstMap, kFirstMap + 1};
         parallel_for(1, [&](int) {
             if (type.bits < 32) {
-                add(in, weights, rows, group, gradient, 0, 0);
+                add(in, weights, grads, group, gradient, 0, 0);
             } else {
-                add_to_slab(in, weights, rows, group, slice(gradient, 2, 0, 1), 0, 0, false);
+                add_to_slab(in, weights, grads, group, slice(gradient, 2, 0, 1), 0, 0, false);
             }
         });
     }
@@ -367,7 +367,7 @@ private:
     MapGroups groups_;
     StagedCells value_;
     StagedLocations locations_;
-    Staged rows_, weights_, weights_target_, value_target_;
+    Staged grads_, weights_, weights_target_, value_target_;
 };
 
 }  // namespace

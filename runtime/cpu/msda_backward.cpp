@@ -51,7 +51,7 @@ public:
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
         blocks_ = Blocks(memory_, a_.samples(), block);
-        rows_ = stage_blocks(memory_, part(grad_output_), round_up(a_.D, kChannelMultiple));
+        grads_ = stage_blocks(memory_, part(grad_output_), round_up(a_.D, kChannelMultiple));
         locations_ = stage_samples(memory_, part(a_.sampling_locations), value_kernel_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
         if (of_samples()) {
@@ -82,7 +82,7 @@ private:
         int64_t count;
         LevelTable levels;
         Cells value;
-        Tensor grad_output, rows;   // rows [count, M, Q, D'], in the order of blocks
+        Tensor grad_output, grads;  // grads [count, M, Q, D'], in the order of blocks
         Tensor locations, weights;  // [count, Q, M * S, 2], [count, Q, M * S]
         Tensor grad_locations, grad_weights;
         Tensor scatter_locations, scatter_weights;  // samples of a head and level beside each other: [count, M * L, Q, P * 2]
@@ -115,9 +115,9 @@ private:
         in.count = count;
         in.levels = levels;
         in.grad_output = part(grad_output_);
-        const bool pack_rows = !blocks_.in_order() || !rows_readable(in.grad_output, value_kernel_);
-        in.rows = pack_rows ? rows_.of(in.grad_output) : in.grad_output.swap_axes(1, 2);
-        if (of_samples() && !fits_buffer(item(in.rows, 0, 0))) {
+        const bool pack_grads = !blocks_.in_order() || !channels_readable(in.grad_output, value_kernel_);
+        in.grads = pack_grads ? grads_.of(in.grad_output) : in.grad_output.swap_axes(1, 2);
+        if (of_samples() && !fits_buffer(item(in.grads, 0, 0))) {
             fail_too_large(grad_output_, "queries and channels, filled up to a multiple of " +
                                              std::to_string(kChannelMultiple) + ", below 2^31 numbers");
         }
@@ -143,8 +143,8 @@ private:
         // One loop for all that goes by blocks: in small decoders, to start a loop takes longer than a block.
         parallel_for(count * blocks_.count(), [&](int64_t task) {
             const int64_t b = task / blocks_.count(), i = task % blocks_.count();
-            if (pack_rows) {
-                pack_block(in.grad_output, b, blocks_[i], in.rows);
+            if (pack_grads) {
+                pack_block(in.grad_output, b, blocks_[i], in.grads);
             }
             if (grad_value_) {
                 prepare_scatter(in, b, i);
@@ -165,8 +165,8 @@ private:
         }
     }
 
-    static Tensor rows_of(const Batches &in, int64_t b, const Block &block) {
-        return packed_block_of(item(in.rows, 0, b).swap_axes(0, 1), 0, block);
+    static Tensor grads_of(const Batches &in, int64_t b, const Block &block) {
+        return packed_block_of(item(in.grads, 0, b).swap_axes(0, 1), 0, block);
     }
 
     void run_samples(const Batches &in, int64_t b, const Block &block) const {
@@ -175,13 +175,13 @@ private:
             const Tensor whole = part(tensor);
             return tensor.shape[1] == 0 ? slice(slice(whole, 0, 0, 0), 1, 0, 0) : whole;
         };
-        Buffer value(item(in.value.tensor, 0, b)), table(in.levels.tensor()), rows(rows_of(in, b, block));
+        Buffer value(item(in.value.tensor, 0, b)), table(in.levels.tensor()), grads(grads_of(in, b, block));
         Buffer locations(part(in.locations)), weights(part(in.weights));
         Buffer grad_locations(output(in.grad_locations)), grad_weights(output(in.grad_weights));
         value.flatten_keys(2);
         int32_t num_keys = in.value.num_keys, key_step = in.value.key_step, num_samples = static_cast<int32_t>(a_.samples());
         bool check_cells = in.levels.check_cells;
-        void *args[] = {value.get(), table.get(),  locations.get(), weights.get(),        rows.get(),        &num_keys,
+        void *args[] = {value.get(), table.get(),  locations.get(), weights.get(),        grads.get(),       &num_keys,
                         &key_step,   &num_samples, &check_cells,    grad_locations.get(), grad_weights.get()};
         run_kernel(samples_kernel_, args, {});
     }
@@ -217,31 +217,31 @@ private:
             const MapGroup &group = groups_[task / slabs];
             const Tensor cells = slice(item(in.grad_value, 0, b), 0, group.keys.first, group.keys.count);
             const Tensor gradient = slice(slice(cells, 1, m, 1), 2, first, count);
-            const Tensor rows = slice(item(item(in.rows, 0, b), 0, m), 1, first, round_up(count, kChannelMultiple));
+            const Tensor grads = slice(item(item(in.grads, 0, b), 0, m), 1, first, round_up(count, kChannelMultiple));
             const Slab slab(gradient, in_place(group, in.grad_value));
             for (const int64_t l : group) {
                 const auto of_level = [&](const Tensor &tensor) {
                     return item(item(tensor, 0, b), 0, m * a_.L + l).join_axes(0);
                 };
                 scatter_level(in.levels, l, group.keys.first, of_level(in.scatter_locations), of_level(in.scatter_weights),
-                              rows, item(slab.tensor(), 0, 0));
+                              grads, item(slab.tensor(), 0, 0));
             }
             slab.store(narrow_kernel_, stream);
         });
         groups_.clear_gaps(in.grad_value);
     }
 
-    /// `locations` [Q * P * 2], `weights` [Q * P], `rows` [Q, D'], `slab` [cells, D'].
+    /// `locations` [Q * P * 2], `weights` [Q * P], `grads` [Q, D'], `slab` [cells, D'].
     void scatter_level(const LevelTable &levels, int64_t l, int64_t first_key, const Tensor &locations, const Tensor &weights,
-                       const Tensor &rows, const Tensor &slab) const {
+                       const Tensor &grads, const Tensor &slab) const {
         const int64_t column = l * a_.P;
         int32_t width = levels.width(column), height = levels.height(column);
         int32_t first_cell = static_cast<int32_t>(levels.first_key(column) - first_key),
                 num_samples = static_cast<int32_t>(a_.P);
         bool check_cells = levels.check_cells;
-        Buffer locations_buffer(locations.split_axis(0, 2)), weights_buffer(weights), rows_buffer(rows), slab_buffer(slab);
+        Buffer locations_buffer(locations.split_axis(0, 2)), weights_buffer(weights), grads_buffer(grads), slab_buffer(slab);
         void *args[] = {
-            locations_buffer.get(), weights_buffer.get(), rows_buffer.get(), &num_samples, &width, &height, &first_cell,
+            locations_buffer.get(), weights_buffer.get(), grads_buffer.get(), &num_samples, &width, &height, &first_cell,
             &check_cells,           slab_buffer.get()};
         run_kernel(value_kernel_, args, {});
     }
@@ -254,7 +254,7 @@ private:
         in.value = {tensors.make(storage, {1, a_.K, a_.M, channels}, 2), static_cast<int32_t>(a_.K), 0};
         for (const Block &block : {blocks_.longest_run(), blocks_.largest_rectangle()}) {
             const int64_t queries = block.size();
-            in.rows = tensors.make(storage, {1, a_.M, queries, channels}, 1);
+            in.grads = tensors.make(storage, {1, a_.M, queries, channels}, 1);
             in.locations = in.grad_locations = tensors.make(storage, {1, queries, samples, 2}, 2);
             in.weights = in.grad_weights = tensors.make(storage, {1, queries, samples}, 1);
             parallel_for(1, [&](int) { run_samples(in, 0, block); });
@@ -264,10 +264,10 @@ private:
             const int64_t queries = trial_size(a_.Q);
             const Tensor locations = tensors.make(storage, {queries * a_.P * 2}, 1),
                          weights = tensors.make(storage, {queries * a_.P}, 1);
-            const Tensor rows = tensors.make(storage, {queries, channels}, 1);
+            const Tensor grads = tensors.make(storage, {queries, channels}, 1);
             parallel_for(1, [&](int) {
                 const Slab slab(gradient, false);
-                scatter_level(in.levels, 0, 0, locations, weights, rows, item(slab.tensor(), 0, 0));
+                scatter_level(in.levels, 0, 0, locations, weights, grads, item(slab.tensor(), 0, 0));
                 slab.store(narrow_kernel_, false);
             });
         }
@@ -297,7 +297,7 @@ private:
     Blocks blocks_;
     MapGroups groups_;
     StagedCells value_;
-    Staged rows_, locations_, weights_, scatter_locations_, scatter_weights_;
+    Staged grads_, locations_, weights_, scatter_locations_, scatter_weights_;
     Staged value_target_, locations_target_, weights_target_;
 };
 

@@ -11,7 +11,7 @@ GkaForwardCall check_gka_forward(const DLTensor *value, const DLTensor *spatial_
     call.inputs =
         view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, LocationUnit::kCell);
     const MsdaInputs &a = call.inputs;
-    call.output = view_rows("output", output, a);
+    call.output = view_output("output", output, a);
     require_no_overlap(call.output,
                        {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
     return call;
@@ -25,7 +25,7 @@ GkaBackwardCall check_gka_backward(const DLTensor *value, const DLTensor *spatia
     call.inputs =
         view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, LocationUnit::kCell);
     const MsdaInputs &a = call.inputs;
-    call.grad_output = view_rows("grad_output", grad_output, a);
+    call.grad_output = view_output("grad_output", grad_output, a);
     call.grad_value = view_gradient("grad_value", grad_value, a.value);
     call.grad_weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);
     require_no_overlap(

@@ -55,18 +55,18 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
     return a;
 }
 
-Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a) {
-    Tensor rows = view(name, tensor, {3, 4});
-    require_same_dtype(rows, a.value);
-    require_extent(rows, 0, a.B, "B = value.shape[0]");
-    require_extent(rows, 1, a.Q, "Q = sampling_locations.shape[1]");
-    if (rows.ndim == 3) {
-        require_extent(rows, 2, product({a.M, a.D}), "M * D of value");
-        return rows.split_axis(2, a.D);
+Tensor view_output(const char *name, const DLTensor *tensor, const MsdaInputs &a) {
+    Tensor output = view(name, tensor, {3, 4});
+    require_same_dtype(output, a.value);
+    require_extent(output, 0, a.B, "B = value.shape[0]");
+    require_extent(output, 1, a.Q, "Q = sampling_locations.shape[1]");
+    if (output.ndim == 3) {
+        require_extent(output, 2, product({a.M, a.D}), "M * D of value");
+        return output.split_axis(2, a.D);
     }
-    require_extent(rows, 2, a.M, "M = value.shape[2]");
-    require_extent(rows, 3, a.D, "D = value.shape[3]");
-    return rows;
+    require_extent(output, 2, a.M, "M = value.shape[2]");
+    require_extent(output, 3, a.D, "D = value.shape[3]");
+    return output;
 }
 
 MsdaForwardCall check_msda_forward(const DLTensor *value, const DLTensor *spatial_shapes, const DLTensor *level_start_index,
@@ -74,7 +74,7 @@ MsdaForwardCall check_msda_forward(const DLTensor *value, const DLTensor *spatia
                                    const DLTensor *output) {
     MsdaForwardCall call;
     call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
-    call.output = view_rows("output", output, call.inputs);
+    call.output = view_output("output", output, call.inputs);
     const MsdaInputs &a = call.inputs;
     require_no_overlap(call.output,
                        {&a.value, &a.spatial_shapes, &a.level_start_index, &a.sampling_locations, &a.attention_weights});
@@ -88,7 +88,7 @@ MsdaBackwardCall check_msda_backward(const DLTensor *value, const DLTensor *spat
     MsdaBackwardCall call;
     call.inputs = view_msda_inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights);
     const MsdaInputs &a = call.inputs;
-    call.grad_output = view_rows("grad_output", grad_output, a);
+    call.grad_output = view_output("grad_output", grad_output, a);
     call.grad_value = view_gradient("grad_value", grad_value, a.value);
     call.grad_locations = view_gradient("grad_sampling_locations", grad_sampling_locations, a.sampling_locations);
     call.grad_weights = view_gradient("grad_attention_weights", grad_attention_weights, a.attention_weights);

@@ -38,7 +38,7 @@ MsdaInputs view_msda_inputs(const DLTensor *value, const DLTensor *spatial_shape
                             LocationUnit unit = LocationUnit::kMap);
 
 /// The output or its gradient: [B, Q, M * D] or [B, Q, M, D], as the latter.
-Tensor view_rows(const char *name, const DLTensor *tensor, const MsdaInputs &a);
+Tensor view_output(const char *name, const DLTensor *tensor, const MsdaInputs &a);
 
 struct MsdaForwardCall {
     MsdaInputs inputs;

@@ -112,23 +112,24 @@ Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
     return usable_in_place(tensor, variant) ? Staged() : stage_copy(memory, dense_like(tensor, nullptr));
 }
 
-bool rows_readable(const Tensor &rows, const Variant &variant) {
-    return usable_in_place(rows, variant) && rows.shape[3] % kChannelMultiple == 0;
+bool channels_readable(const Tensor &tensor, const Variant &variant) {
+    return usable_in_place(tensor, variant) && tensor.shape[3] % kChannelMultiple == 0;
 }
 
-Staged stage_rows(CallMemory &memory, const Tensor &rows, const Variant &variant) {
-    if (rows_readable(rows, variant)) {
+Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output, const Variant &variant) {
+    if (channels_readable(grad_output, variant)) {
         return {};
     }
-    const int64_t channels = round_up(rows.shape[3], kChannelMultiple);
-    return stage_copy(memory, arranged(rows, {0, 2, 1, 3}, {rows.shape[0], rows.shape[1], rows.shape[2], channels}));
+    const int64_t channels = round_up(grad_output.shape[3], kChannelMultiple);
+    return stage_copy(memory, arranged(grad_output, {0, 2, 1, 3},
+                                       {grad_output.shape[0], grad_output.shape[1], grad_output.shape[2], channels}));
 }
 
 namespace {
 
 /// Whether strides and sizes are a kernel's as they are.
 bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
-    return rows_readable(value, variant) && value.shape[1] == keys && keys_addressable(keys, value.strides[1]);
+    return channels_readable(value, variant) && value.shape[1] == keys && keys_addressable(keys, value.strides[1]);
 }
 
 /// By a kernel that reads numbers of one type, and writes them in another. Divided here, not in the kernel, which also serves a

@@ -79,9 +79,9 @@ struct Packing {
 };
 
 /// Whether kernels can read [count, queries or keys, heads, channels] where it is, in whole vectors of channels.
-bool rows_readable(const Tensor &rows, const Variant &variant);
+bool channels_readable(const Tensor &tensor, const Variant &variant);
 /// Gradients of outputs as kernels read them: [count, queries, heads, channels], copied head by head.
-Staged stage_rows(CallMemory &memory, const Tensor &rows, const Variant &variant);
+Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output, const Variant &variant);
 
 /// Cells as CPU and GPU kernels read them: [count, keys, heads, channels].
 struct Cells {
