@@ -274,7 +274,9 @@ TEST(Threads, ManyCallers) {
     }
     RecordProperty("calls", static_cast<int>(calls));
     std::printf("%ld calls, %ld KiB more at the end than half way\n", static_cast<long>(calls), grown);
+#ifndef __SANITIZE_ADDRESS__     // which keeps what is freed
     EXPECT_LT(grown, 64 << 10);  // each thread's block still grows to what its largest call takes
+#endif
     EXPECT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
     EXPECT_EQ(deformkit_set_target(nullptr), DEFORMKIT_OK);
 }

@@ -116,11 +116,11 @@ private:
 
     void try_tasks(TrialTensors &tensors) const override {
         const DLDataType type = a_.feature_maps.dtype;
-        const int64_t anchors = trial_size(anchor_tile()), rows = anchors * parts_.count, points = parts_.points * a_.N;
+        const int64_t anchors = trial_size(anchor_tile()), items = anchors * parts_.count, points = parts_.points * a_.N;
         const Cells cells{tensors.make(type, {1, a_.K, a_.G, round_up(a_.D, kChannelMultiple)}, 2), static_cast<int32_t>(a_.K),
                           0};
-        run_task(tensors.make_levels(a_.N * a_.S), anchors, cells, tensors.make(type, {1, rows, points, 2}, 2),
-                 tensors.make(type, {1, rows, points, a_.S, a_.G}, 1), tensors.make(type, {1, anchors, a_.G, a_.D}, 2));
+        run_task(tensors.make_levels(a_.N * a_.S), anchors, cells, tensors.make(type, {1, items, points, 2}, 2),
+                 tensors.make(type, {1, items, points, a_.S, a_.G}, 1), tensors.make(type, {1, anchors, a_.G, a_.D}, 2));
     }
 
     TrialKey trial_key() const override {

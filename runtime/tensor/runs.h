@@ -11,14 +11,14 @@
 
 namespace deformkit {
 
-/// Calls `visit` with offsets, in elements, and a number: that many of the runs `row` to `end` along the last axis begin there,
+/// Calls `visit` with offsets, in elements, and a number: that many of the runs `begin` to `end` along the last axis begin there,
 /// a stride of the last axis but one apart. Both tensors have the same shape, of two axes at least.
 template <typename Visit>
-void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Visit &&visit) {
+void for_runs(const Tensor &from, const Tensor &to, int64_t begin, int64_t end, Visit &&visit) {
     const int last = from.ndim - 1;
-    while (row < end) {
-        int64_t rest = row / from.shape[last - 1], first = row % from.shape[last - 1];
-        const int64_t count = std::min(from.shape[last - 1] - first, end - row);
+    while (begin < end) {
+        int64_t rest = begin / from.shape[last - 1], first = begin % from.shape[last - 1];
+        const int64_t count = std::min(from.shape[last - 1] - first, end - begin);
         int64_t from_offset = first * from.strides[last - 1], to_offset = first * to.strides[last - 1];
         for (int axis = last - 2; axis >= 0; axis--) {
             const int64_t at = rest % from.shape[axis];
@@ -27,7 +27,7 @@ void for_runs(const Tensor &from, const Tensor &to, int64_t row, int64_t end, Vi
             to_offset += at * to.strides[axis];
         }
         visit(from_offset, to_offset, count);
-        row += count;
+        begin += count;
     }
 }
 
