@@ -5,23 +5,18 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
-#include <iterator>
 #include <thread>
 #include <vector>
 
 #include "tests/child.h"
 #include "tests/msda_case.h"
+#include "tests/process.h"
 
 namespace deformkit::testing {
 namespace {
 
 MsdaCase some_case() {
     return {{"", 2, 300, 8, 32, {{25, 42}, {13, 21}}, 4, Locations::kNear}, Type::kF32, Pass::kForward};
-}
-
-int threads_of_process() {
-    return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
 /// A child that ends as programs do, with all destructors. Its exit status, -1 for a signal: also that of a clock, should it hang.

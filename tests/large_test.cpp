@@ -148,22 +148,13 @@ deformkit_status call_with_keys(const Case &few, int64_t keys, bool first_is_use
     return status;
 }
 
+/// Heads are groups of deformable aggregation.
 template <typename Case>
-Case few_cells(Type type, Pass pass) {
+Case some_cells(Type type, Pass pass, int64_t heads, int64_t channels) {
     if constexpr (std::is_same_v<Case, DaCase>) {
-        return {{"", 1, 20, 3, 1, {{3, 4}, {5, 6}}, 8, 32, 0.8}, type, pass};
+        return {{"", 1, 20, 3, 1, {{3, 4}, {5, 6}}, heads, channels, 0.8}, type, pass};
     } else {
-        return {{"", 1, 50, 8, 32, {{3, 4}, {5, 6}}, 4, Locations::kWide}, type, pass};
-    }
-}
-
-/// One channel, which copies fill up to 16.
-template <typename Case>
-Case narrow_cells(Type type, Pass pass) {
-    if constexpr (std::is_same_v<Case, DaCase>) {
-        return {{"", 1, 20, 3, 1, {{3, 4}, {5, 6}}, 1, 1, 0.8}, type, pass};
-    } else {
-        return {{"", 1, 50, 1, 1, {{3, 4}, {5, 6}}, 4, Locations::kWide}, type, pass};
+        return {{"", 1, 50, heads, channels, {{3, 4}, {5, 6}}, 4, Locations::kWide}, type, pass};
     }
 }
 
@@ -171,14 +162,15 @@ Case narrow_cells(Type type, Pass pass) {
 template <typename Case>
 void check_bytes(Pass pass, const Variant &variant) {
     const auto keys = static_cast<int64_t>(8600000 / size_of(variant.type()));
-    EXPECT_EQ(call_with_keys(few_cells<Case>(variant.type(), pass), keys), DEFORMKIT_OK) << deformkit_last_error();
+    EXPECT_EQ(call_with_keys(some_cells<Case>(variant.type(), pass, 8, 32), keys), DEFORMKIT_OK) << deformkit_last_error();
 }
 
 /// 2^31 elements and more. A device may have to copy them all: there, it is enough to be refused in good order.
 template <typename Case>
 void check_elements(Pass pass, const Variant &variant) {
     const bool cpu = availability_of(variant.target) == Availability::kYes;
-    const deformkit_status status = call_with_keys(few_cells<Case>(variant.type(), pass), cpu ? 8400000 : int64_t{1} << 30);
+    const deformkit_status status =
+        call_with_keys(some_cells<Case>(variant.type(), pass, 8, 32), cpu ? 8400000 : int64_t{1} << 30);
     const bool refused =
         status == DEFORMKIT_DEVICE_FAILURE || status == DEFORMKIT_OUT_OF_MEMORY || status == DEFORMKIT_WRONG_SHAPE;
     EXPECT_TRUE(status == DEFORMKIT_OK || (refused && !cpu)) << status << ": " << deformkit_last_error();
@@ -187,7 +179,7 @@ void check_elements(Pass pass, const Variant &variant) {
 /// Copies of 2^31 elements and more: of levels beside each other they are not needed, of others they cannot be addressed.
 template <typename Case>
 void check_copies(Pass pass, const Variant &variant) {
-    const Case c = narrow_cells<Case>(variant.type(), pass);
+    const Case c = some_cells<Case>(variant.type(), pass, 1, 1);  // copies fill the channel up to 16
     for (const int64_t keys : {(int64_t{1} << 27) + 64, (int64_t{1} << 28) + 64}) {
         if (availability_of(variant.target) == Availability::kYes) {
             EXPECT_EQ(call_with_keys(c, keys), DEFORMKIT_OK) << deformkit_last_error();

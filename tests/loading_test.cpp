@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/process.h"
+
 namespace deformkit::testing {
 namespace {
 
@@ -66,20 +68,10 @@ std::vector<float> call(const Loaded &library, int threads) {
     return status == DEFORMKIT_OK ? output : std::vector<float>();
 }
 
-int threads_of_process() {
-    return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
-}
-
 bool is_mapped(const std::string &name) {
     std::ifstream maps("/proc/self/maps");
     const std::string text((std::istreambuf_iterator<char>(maps)), {});
     return text.find(name) != std::string::npos;
-}
-
-long resident_kib() {
-    long size = 0, resident = 0;
-    std::ifstream("/proc/self/statm") >> size >> resident;
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 TEST(Loading, AndUnloading) {

@@ -11,6 +11,7 @@
 #include "tests/gka_case.h"
 #include "tests/interposed.h"
 #include "tests/msda_case.h"
+#include "tests/process.h"
 
 namespace deformkit::testing {
 namespace {
@@ -165,25 +166,8 @@ TEST(OutOfMemory, CallsOfNewShapes) {
 
 /// This process may grow by so much and no more.
 void limit_growth(rlim_t bytes) {
-    long pages = 0;
-    if (FILE *statm = fopen("/proc/self/statm", "r")) {
-        if (fscanf(statm, "%ld", &pages) != 1) {
-            pages = 0;
-        }
-        fclose(statm);
-    }
-    const rlim_t limit = static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + bytes;
-    const struct rlimit both = {limit, RLIM_INFINITY};
+    const struct rlimit both = {static_cast<rlim_t>(bytes_of_process().mapped) + bytes, RLIM_INFINITY};
     setrlimit(RLIMIT_AS, &both);
-}
-
-int64_t resident_bytes() {
-    long pages = 0, resident = 0;
-    if (FILE *statm = fopen("/proc/self/statm", "r")) {
-        resident = fscanf(statm, "%ld %ld", &pages, &resident) == 2 ? resident : 0;
-        fclose(statm);
-    }
-    return resident * sysconf(_SC_PAGESIZE);
 }
 
 /// 96 callers at the same time, of 8 MB each, keep what one knob allows, and give it back, whichever thread asks.
@@ -193,12 +177,12 @@ TEST(OutOfMemory, WhatIsKeptIsBoundedAndGivenBack) {
     Layouts layouts;
     layouts.of["value"].step = {1, 1, 1, 2};
     deformkit_release_memory();
-    const int64_t before = resident_bytes();
+    const int64_t before = bytes_of_process().resident;
     std::vector<std::unique_ptr<ProblemTensors>> tensors;
     for (int i = 0; i < 96; i++) {
         tensors.push_back(std::make_unique<ProblemTensors>(c, layouts));
     }
-    const int64_t inputs = resident_bytes();
+    const int64_t inputs = bytes_of_process().resident;
     std::vector<std::thread> callers;
     std::atomic<int> succeeded{0}, ended{0};
     std::atomic<bool> go_on{true};
@@ -216,9 +200,9 @@ TEST(OutOfMemory, WhatIsKeptIsBoundedAndGivenBack) {
     while (ended < 96) {
         usleep(1000);
     }
-    const int64_t kept = resident_bytes() - inputs;
+    const int64_t kept = bytes_of_process().resident - inputs;
     deformkit_release_memory();
-    const int64_t left = resident_bytes() - inputs;
+    const int64_t left = bytes_of_process().resident - inputs;
     go_on = false;
     for (std::thread &caller : callers) {
         caller.join();

@@ -10,8 +10,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -22,6 +20,7 @@
 #include "tests/fuzz.h"
 #include "tests/gka_case.h"
 #include "tests/msda_case.h"
+#include "tests/process.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define DEFORMKIT_THREAD_SANITIZER
@@ -53,10 +52,6 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
 
 namespace deformkit::testing {
 namespace {
-
-int threads_of_process() {
-    return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
-}
 
 std::vector<std::string> cpu_targets() {
     std::vector<std::string> targets;
@@ -165,17 +160,6 @@ TEST(Threads, SmallStacks) {
     ASSERT_EQ(deformkit_set_target(nullptr), DEFORMKIT_OK);
 }
 #endif
-
-long resident_kib() {
-    long pages = 0, resident = 0;
-    if (FILE *statm = fopen("/proc/self/statm", "r")) {
-        if (fscanf(statm, "%ld %ld", &pages, &resident) != 2) {
-            resident = 0;
-        }
-        fclose(statm);
-    }
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 std::unique_ptr<Problem> random_problem(Dice &dice, uint32_t seed) {
     const Pass pass = dice.any_of<Pass>({Pass::kForward, Pass::kBackward});

@@ -133,7 +133,7 @@ public:
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.samples());
         const Packing packing = {a_.reads_per_cell_reach(knobs_.head_major_reads)};
-        value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3}, a_.K);
+        value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3});
         locations_ = StagedLocations(memory_, part(a_.sampling_locations), kernel_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), kernel_);
         target_ = stage(memory_, part(output_), kernel_);
@@ -201,7 +201,7 @@ public:
         locations_ = StagedLocations(memory_, part(a_.sampling_locations), value_kernel_);
         grads_ = stage_grad_output(memory_, part(grad_output_), value_kernel_);
         if (grad_weights_) {
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, {often_}, {0, 2, 1, 3}, a_.K);
+            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, {often_}, {0, 2, 1, 3});
             weights_target_ = stage_samples(memory_, part(*grad_weights_), samples_kernel_);
         }
         if (grad_value_) {

@@ -56,7 +56,7 @@ public:
         weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
         if (of_samples()) {
             const Packing packing = {a_.reads_per_cell_reach(knobs_.packing_reads)};
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3}, a_.K);
+            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3});
             if (grad_locations_) {
                 locations_target_ = stage_samples(memory_, part(*grad_locations_), samples_kernel_);
             }

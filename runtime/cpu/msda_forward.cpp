@@ -40,7 +40,7 @@ public:
         }
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
-        value_ = StagedCells(memory_, part(a_.value), row_, packing, {0, 2, 1, 3}, a_.K);
+        value_ = StagedCells(memory_, part(a_.value), row_, packing, {0, 2, 1, 3});
         locations_ = stage_samples(memory_, part(a_.sampling_locations), row_);
         weights_ = stage_samples(memory_, part(a_.attention_weights), row_);
         if (!by_blocks()) {

@@ -41,8 +41,7 @@ int64_t trial_size(int64_t n) {
     if (n <= 8) {
         return n;
     }
-    const int64_t step = int64_t{1} << (61 - __builtin_clzll(n - 1));
-    return (n + step - 1) / step * step;
+    return round_up(n, int64_t{1} << (61 - __builtin_clzll(n - 1)));
 }
 
 namespace {

@@ -31,13 +31,9 @@ static_assert(sizeof(Header) <= kHeader);
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMapped = size_t{1} << 20;  // from here on blocks are mapped: what is freed may stay with malloc
 
-size_t round_up(size_t bytes, size_t step) {
-    return (bytes + step - 1) / step * step;
-}
-
 /// At most an eighth more, so that a call of a slightly larger shape finds room.
 size_t rounded(size_t bytes) {
-    return round_up(bytes, std::max<size_t>(kScratchAlignment, (size_t{1} << (63 - __builtin_clzll(bytes))) / 8));
+    return align_up(bytes, std::max<size_t>(kScratchAlignment, (size_t{1} << (63 - __builtin_clzll(bytes))) / 8));
 }
 
 /// Gathers over tens of megabytes miss the TLB with small pages. Only advice: failure does no harm.
@@ -47,7 +43,7 @@ void *map_huge(size_t bytes) noexcept {
         return memory;
     }
     auto *begin = static_cast<unsigned char *>(memory);
-    const size_t before = round_up(reinterpret_cast<uintptr_t>(begin), kHugePage) - reinterpret_cast<uintptr_t>(begin);
+    const size_t before = align_up(reinterpret_cast<uintptr_t>(begin), kHugePage) - reinterpret_cast<uintptr_t>(begin);
     if (before > 0) {
         munmap(begin, before);
     }
@@ -111,12 +107,12 @@ void give_back(Header *block) noexcept {
 Header *allocate(size_t bytes) noexcept {
     void *memory = nullptr;
     if (bytes < kMapped) {
-        bytes = round_up(bytes, kScratchAlignment);
+        bytes = align_up(bytes);
         memory = std::aligned_alloc(kScratchAlignment, bytes);
     } else if (bytes < 2 * kHugePage) {
         memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     } else {
-        bytes = round_up(bytes, kHugePage);
+        bytes = align_up(bytes, kHugePage);
         memory = map_huge(bytes);
     }
     return memory == nullptr || memory == MAP_FAILED ? nullptr : new (memory) Header{bytes, bytes >= kMapped, false};

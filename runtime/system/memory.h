@@ -11,6 +11,10 @@ namespace deformkit {
 /// Halide's vectors may touch a whole aligned vector beyond the end.
 constexpr size_t kScratchAlignment = 128;
 
+inline size_t align_up(size_t bytes, size_t alignment = kScratchAlignment) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
 /// At least `bytes`, aligned to kScratchAlignment; nullptr when there is no memory. Never throws. From the workspace that this
 /// thread works in; where there is none, or it has no room, from the system.
 void *scratch_acquire(size_t bytes) noexcept;

@@ -203,22 +203,22 @@ Loop::Loop(int64_t begin, int64_t end, int threads) : next_(begin), end_(end), t
 
 void Loop::run() {
     const int wanted = static_cast<int>(std::min<int64_t>(end_ - next_, threads_)) - 1;
-    if (wanted > 0) {
+    if (wanted <= 0) {
+        work(0);
+        return;
+    }
+    {
         std::lock_guard<std::mutex> lock(mutex());
         workers.start(wanted);
         workers.add(*this);
     }
-    if (wanted > 0) {
-        workers.announce(wanted);
-    }
+    workers.announce(wanted);
     work(0);
-    if (wanted > 0) {
-        {
-            std::lock_guard<std::mutex> lock(mutex());
-            workers.remove(*this);
-        }
-        wait_for_workers();
+    {
+        std::lock_guard<std::mutex> lock(mutex());
+        workers.remove(*this);
     }
+    wait_for_workers();
 }
 
 void Loop::wait_for_workers() {

@@ -14,13 +14,9 @@ namespace {
 thread_local Workspace *current_workspace = nullptr;
 thread_local WorkspaceRegion *current_region = nullptr;
 
-size_t round_up(size_t bytes) {
-    return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-}
-
 unsigned char *align(void *memory) {
     const auto address = reinterpret_cast<uintptr_t>(memory);
-    return static_cast<unsigned char *>(memory) + (round_up(address) - address);
+    return static_cast<unsigned char *>(memory) + (align_up(address) - address);
 }
 
 }  // namespace
@@ -34,11 +30,11 @@ struct WorkspaceRegion::Block {
 // A header in front, and behind the block room for a vector that starts inside and ends outside.
 size_t workspace_block(size_t bytes) {
     static_assert(sizeof(void *) * 3 <= kScratchAlignment);
-    return round_up(bytes) + 2 * kScratchAlignment;
+    return align_up(bytes) + 2 * kScratchAlignment;
 }
 
 size_t WorkspaceSize::total() const {
-    const size_t bytes = round_up(call_bytes) + workers * round_up(worker_bytes);
+    const size_t bytes = align_up(call_bytes) + workers * align_up(worker_bytes);
     return bytes == 0 ? 0 : bytes + kScratchAlignment;  // to align what the caller brings
 }
 
@@ -76,7 +72,7 @@ WorkspaceRegion WorkspaceRegion::rest() const {
 }
 
 Workspace::Workspace(void *memory, const WorkspaceSize &size)
-    : size_(size), memory_(align(memory)), region_(memory_, round_up(size.call_bytes)) {
+    : size_(size), memory_(align(memory)), region_(memory_, align_up(size.call_bytes)) {
     enter();
 }
 
@@ -104,8 +100,8 @@ WorkspaceRegion Workspace::worker(int i) const {
     if (i == 0 && alone_ != nullptr) {
         return alone_->rest();
     }
-    const size_t bytes = round_up(size_.worker_bytes);
-    return {memory_ + round_up(size_.call_bytes) + i * bytes, bytes};
+    const size_t bytes = align_up(size_.worker_bytes);
+    return {memory_ + align_up(size_.call_bytes) + i * bytes, bytes};
 }
 
 void Workspace::note(const WorkspaceRegion &worker) {

@@ -128,8 +128,8 @@ Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output, const Va
 namespace {
 
 /// Whether strides and sizes are a kernel's as they are.
-bool cells_readable(const Tensor &value, const Variant &variant, int64_t keys) {
-    return channels_readable(value, variant) && value.shape[1] == keys && keys_addressable(keys, value.strides[1]);
+bool cells_readable(const Tensor &value, const Variant &variant) {
+    return channels_readable(value, variant) && keys_addressable(value.shape[1], value.strides[1]);
 }
 
 /// By a kernel that reads numbers of one type, and writes them in another. Divided here, not in the kernel, which also serves a
@@ -153,9 +153,9 @@ void convert(const Variant &kernel, const Tensor &from, Tensor to) {
 }  // namespace
 
 StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Variant &variant, const Packing &packing,
-                         std::initializer_list<int> order, int64_t keys)
-    : widen_(packing.widen), keys_(keys) {
-    if (!packing.always && cells_readable(value, variant, keys)) {
+                         std::initializer_list<int> order)
+    : widen_(packing.widen) {
+    if (!packing.always && cells_readable(value, variant)) {
         return;
     }
     Tensor like = value;
@@ -163,10 +163,10 @@ StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Variant 
         like.dtype = arithmetic_type(value.dtype);
         readable_ = stage(memory, value, *widen_);
     }
-    const std::initializer_list<int64_t> extents = {value.shape[0], keys, value.shape[2],
+    const std::initializer_list<int64_t> extents = {value.shape[0], value.shape[1], value.shape[2],
                                                     round_up(value.shape[3], kChannelMultiple)};
     const Tensor copy = arranged(like, order, extents);
-    if (!keys_addressable(keys, copy.strides[1])) {
+    if (!keys_addressable(copy.shape[1], copy.strides[1])) {
         fail_too_large(
             value, "keys in less than 2^31 elements, channels filled up to a multiple of " + std::to_string(kChannelMultiple));
     }
@@ -182,7 +182,7 @@ Cells StagedCells::load(const Tensor &value) const {
     } else {
         cells.tensor = cells_.load(value);
     }
-    cells.num_keys = static_cast<int32_t>(keys_);
+    cells.num_keys = static_cast<int32_t>(value.shape[1]);
     cells.key_step = static_cast<int32_t>(cells.tensor.strides[1]);
     return cells;
 }

@@ -93,14 +93,13 @@ class StagedCells {
 public:
     StagedCells() = default;
     /// `value` is [count, K, heads, channels]. A copy has its axes from slowest to fastest as `order` lists them, with zeros up
-    /// to `keys` and to a multiple of channels.
+    /// to a multiple of channels.
     StagedCells(CallMemory &memory, const Tensor &value, const Variant &variant, const Packing &packing,
-                std::initializer_list<int> order, int64_t keys);
+                std::initializer_list<int> order);
     Cells load(const Tensor &value) const;
 
 private:
     const Variant *widen_ = nullptr;
-    int64_t keys_ = 0;
     Staged readable_, cells_;  // what is widened, and the result
 };
 

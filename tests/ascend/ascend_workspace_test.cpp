@@ -10,9 +10,9 @@
 #include "runtime/cpu/plan.h"
 #include "runtime/system/memory.h"
 #include "runtime/system/parallel.h"
-#include "tests/ascend/allocations.h"
 #include "tests/ascend/backward.h"
 #include "tests/ascend/forward.h"
+#include "tests/interposed.h"
 #include "tests/variants.h"
 
 namespace deformkit::testing {
@@ -110,16 +110,16 @@ protected:
 };
 
 TEST_F(AscendWorkspace, TheCounterCounts) {
-    if (!can_count_allocations()) {
+    if (!allocations_are_counted()) {
         GTEST_SKIP() << "AddressSanitizer brings a malloc of its own";
     }
     void *volatile blocks[2];  // or the compiler would leave them out
-    long allocations;
+    int64_t allocations;
     {
-        const AllocationCount count;
+        const CountAllocations count;
         blocks[0] = ::operator new(8);
         blocks[1] = aligned_alloc(64, 64);
-        allocations = count.so_far();
+        allocations = count.so_far().calls;
     }
     ::operator delete(blocks[0]);
     free(blocks[1]);
@@ -128,26 +128,26 @@ TEST_F(AscendWorkspace, TheCounterCounts) {
 
 // Without a workspace a call of the same shape does allocate: the counter sees what there is to see.
 TEST_F(AscendWorkspace, ACallWithoutOneAllocates) {
-    if (!can_count_allocations()) {
+    if (!allocations_are_counted()) {
         GTEST_SKIP() << "AddressSanitizer brings a malloc of its own";
     }
     const MsdaCase c({"", 1, 50, 3, 24, {{61, 37}}, 3, Locations::kWide}, Type::kF32, Pass::kForward);
     const ProblemTensors tensors(c);
-    const AllocationCount count;
+    const CountAllocations count;
     ASSERT_EQ(tensors.call(), DEFORMKIT_OK);
-    EXPECT_GT(count.so_far(), 0);
+    EXPECT_GT(count.so_far().calls, 0);
 }
 
 void run_counting(SecondPhase second_phase, const Prepared &p, Dice &dice) {
     ASSERT_EQ(p.status, ACL_SUCCESS) << recent_message();
     GuardedBuffer workspace(p.workspace_bytes, dice.any_of({Guard::kAfter, Guard::kBefore}));
     int launched, synchronised;
-    long allocations;
+    int64_t allocations;
     {
-        const AllocationCount count;
+        const CountAllocations count;
         launched = second_phase(workspace.data(), p.workspace_bytes, p.executor, nullptr);
         synchronised = aclrtSynchronizeStream(nullptr);
-        allocations = count.so_far();
+        allocations = count.so_far().calls;
     }
     ASSERT_EQ(launched, ACL_SUCCESS) << recent_message();
     ASSERT_EQ(synchronised, ACL_SUCCESS) << recent_message();
