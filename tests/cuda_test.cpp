@@ -11,6 +11,11 @@
 #include "tests/msda_case.h"
 #include "tests/probe.h"
 
+extern "C" {
+deformkit_status prepare(DLDevice gpu);
+deformkit_status attend(DLDevice gpu, void *stream, DLTensor *const *tensors);
+}
+
 namespace deformkit::testing {
 namespace {
 
@@ -160,6 +165,16 @@ TEST_F(Cuda, ASteadyCallOnlyLaunchesInTheStream) {
     }
 }
 
+TEST_F(Cuda, TheExampleOfTheDocs) {
+    const OnCuda on_cuda(msda());
+    ASSERT_EQ(prepare({kDLCUDA, 0}), DEFORMKIT_OK) << deformkit_last_error();
+    calls();
+    ASSERT_EQ(attend({kDLCUDA, 0}, kStream, on_cuda.tensors.arguments.data()), DEFORMKIT_OK) << deformkit_last_error();
+    const Calls all = calls();
+    EXPECT_TRUE(is_steady(all));
+    EXPECT_TRUE(launched(all, "on 0x5eed"));
+}
+
 TEST_F(Cuda, ASmallCallAsksTheDriverForLittle) {
     const OnCuda on_cuda(msda());
     ASSERT_EQ(on_cuda.call(), DEFORMKIT_OK) << deformkit_last_error();
@@ -291,6 +306,32 @@ TEST_F(Cuda, TensorsOfACallAreOnOneDevice) {
     }
     EXPECT_EQ(with(calls(), "cuLaunchKernel").size(), 0U);
     EXPECT_TRUE(on_cuda.tensors.outputs_untouched());
+}
+
+/// Kernels count elements of a batch item in 32 bits, in place or in a copy; items go in pieces.
+TEST_F(Cuda, ItemsOf31BitsOfElementsAreRefused) {
+    const auto refused = [](const OnCuda<MsdaCase> &on_cuda) {
+        EXPECT_EQ(on_cuda.call(), DEFORMKIT_NO_VARIANT);
+        EXPECT_EQ(std::string(deformkit_last_error()).rfind("value: expected less than 2^31 elements", 0), 0U)
+            << deformkit_last_error();
+        EXPECT_TRUE(with(calls(), "cuLaunchKernel").empty());
+    };
+    for (const int64_t channels : {8, 3}) {
+        const MsdaWorkload workload = {"", 2, 5, 2, channels, {{3, 4}}, 2, Locations::kWide};
+        const OnCuda on_cuda(MsdaCase(workload, Type::kF32, Pass::kForward));
+        DLTensor *value = on_cuda.tensors["value"].dl();
+        const int64_t keys = INT32_MAX / (workload.heads * channels);
+        value->shape[1] = keys + 1;
+        refused(on_cuda);
+        value->shape[1] = keys;
+        value->strides[0] = int64_t{1} << 31;
+        if (channels % 4 == 0) {
+            EXPECT_EQ(on_cuda.call(), DEFORMKIT_OK) << deformkit_last_error();
+            EXPECT_EQ(with(calls(), "cuLaunchKernel").size(), static_cast<size_t>(workload.batch));
+        } else {
+            refused(on_cuda);  // filled up in a copy
+        }
+    }
 }
 
 TEST_F(Cuda, AnotherForcedTargetIsNoVariant) {

@@ -58,16 +58,20 @@ DaGroupedForward::DaGroupedForward(const DaCells &in, int group_points) {
     samples.where(touches_cells(tap(kCornerPosition)));
     of_group(d, g, k, a, b) = zero;
     {
+        // The sample before its weight: that may be infinite, and a corner off the map still counts nothing.
         const Expr weight = in.weights(g, samples.x, samples.y, point, a, b);
-        std::vector<Expr> sums = elements(of_group(d, g, k, a, b));
+        std::vector<Expr> sums = elements(of_group(d, g, k, a, b)), sample(sums.size());
         for (int c = 0; c < 4; c++) {
-            const Expr position = cast<int32_t>(reinterpret<uint32_t>(tap(kCornerPosition + c))),
-                       of_corner = weight * tap(kCornerWeight + c);
+            const Expr position = cast<int32_t>(reinterpret<uint32_t>(tap(kCornerPosition + c)));
             const std::vector<Expr> cell =
                 elements(in.feature_maps(d, g, unsafe_promise_clamped(position, 0, in.max_position), b));
             for (size_t i = 0; i < sums.size(); i++) {
-                sums[i] = sums[i] + of_corner * cell[i];
+                const Expr product = tap(kCornerWeight + c) * cell[i];
+                sample[i] = c == 0 ? product : sample[i] + product;
             }
+        }
+        for (size_t i = 0; i < sums.size(); i++) {
+            sums[i] = sums[i] + weight * sample[i];
         }
         of_group(d, g, k, a, b) = Tuple(sums);
     }

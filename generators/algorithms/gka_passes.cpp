@@ -13,8 +13,9 @@ Expr cell_along(const Expr &location) {
     if (!type.is_float()) {
         return cast<int32_t>(max(type.bits() > 32 ? min(location, make_const(type, INT32_MAX)) : location, make_zero(type)));
     }
-    // The largest number of its type that is an int32.
-    const Expr most = make_const(type, type.bits() == 64 ? INT32_MAX : 2147483520.0);
+    // The largest number of its type that is an int32. Of float64 by its bits: in OpenCL's code, Halide rounds constants to float32.
+    const Expr most =
+        type.bits() == 64 ? reinterpret(type, make_const(UInt(64), 0x41dfffffffc00000)) : make_const(type, 2147483520.0);
     const Expr finite = magnitude_bits(location) < non_finite_bits(type), zero = make_zero(type);
     const Expr truncated = cast<int32_t>(strict_float(max(min(select(finite, location, zero), most), zero)));
     return select(!finite, INT32_MIN, strict_float(location > most), INT32_MAX, truncated);

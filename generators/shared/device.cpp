@@ -50,12 +50,12 @@ Expr level_row(const LevelTensors &tensors, const std::vector<Expr> &level, cons
             return tensor(all);
         };
         const Expr low = word(0), high = word(tensors.words - 1);
-        return Index{low, low != INT32_MIN && (tensors.words == 1 || high == low >> 31)};
+        return Index{low, tensors.words == 1 || high == low >> 31};
     };
     const Index height = index(tensors.spatial_shapes, {0}), width = index(tensors.spatial_shapes, {1});
     const Index first = index(tensors.level_start_index, {});
     const Expr is_map = height.is_int32 && width.is_int32 && first.is_int32 && height.low > 0 && width.low > 0;
-    const Expr fits = first.low >= 0 && cast<int64_t>(height.low) * width.low <= cast<int64_t>(tensors.num_keys - first.low);
+    const Expr fits = first.low >= 0 && cast<int64_t>(height.low) * width.low <= cast<int64_t>(tensors.num_keys) - first.low;
     return mux(row, {select(is_map, width.low, kNoExtent), select(is_map, height.low, kNoExtent), select(is_map, first.low, 0),
                      select(is_map && fits, 0, 1), level[0]});
 }

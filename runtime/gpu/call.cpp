@@ -5,6 +5,7 @@
 
 #include "runtime/dispatch/dispatch.h"
 #include "runtime/dispatch/kernel.h"
+#include "runtime/interface/error.h"
 #include "runtime/tensor/layout.h"
 #include "runtime/tensor/pack.h"
 #include "schedules/copy_gpu_knobs.h"
@@ -49,6 +50,18 @@ struct Flat {
 };
 
 }  // namespace
+
+bool fits_indices(const Tensor &tensor) {
+    const auto [begin, end] = tensor.byte_range();
+    return (end - begin) / std::max<int64_t>(tensor.element_bytes(), 1) <= INT32_MAX;
+}
+
+void require_fits(const Tensor &tensor) {
+    if (!fits_indices(tensor)) {
+        throw Failure(DEFORMKIT_NO_VARIANT,
+                      std::string(tensor.name) + ": expected less than 2^31 elements of one batch item on a GPU");
+    }
+}
 
 DeviceBuffer::DeviceBuffer(const Tensor &tensor, const Target &target)
     : Buffer(tensor), handle_{reinterpret_cast<uint64_t>(tensor.data), tensor.object} {
@@ -132,6 +145,7 @@ bool GpuCall::in_lanes(const Tensor &tensor) const {
 }
 
 const Tensor &GpuCall::scratch(const Tensor &like, bool clear) {
+    require_fits(like);
     const auto [begin, end] = like.byte_range();
     const size_t bytes = (end - begin + kScratchSteps - 1) / kScratchSteps * kScratchSteps;
     scratch_.push_back({like, bytes_, clear});
@@ -226,6 +240,8 @@ void GpuCall::copy_or_clear(const Tensor &from, const Tensor &to, bool clear) co
     if (to.empty()) {
         return;
     }
+    require_fits(from);
+    require_fits(to);
     const Flat source(from, alignment_), target(to, alignment_);
     const Variant &kernel = variant("copy_strided", target.tensor.dtype);
     Arguments arguments(queue_, kernel);

@@ -106,6 +106,10 @@ private:
     std::optional<CallBlock> block_;
 };
 
+/// Whether all elements from its lowest address on have a number of 31 bits, as kernels count.
+bool fits_indices(const Tensor &tensor);
+void require_fits(const Tensor &tensor);
+
 /// Whether elements lie one behind the other, in the order of the axes.
 bool is_dense(const Tensor &tensor);
 

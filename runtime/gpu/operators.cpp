@@ -14,11 +14,6 @@ namespace {
 
 constexpr int64_t kWordsOfLane = 4;  // of 16 bytes
 
-bool fits_indices(const Tensor &tensor) {
-    const auto [begin, end] = tensor.byte_range();
-    return (end - begin) / std::max<int64_t>(tensor.element_bytes(), 1) <= INT32_MAX;
-}
-
 int64_t items_at_once(std::initializer_list<const Tensor *> tensors) {
     int64_t items = 65535;  // as many blocks along their third axis
     for (const Tensor *tensor : tensors) {
@@ -26,10 +21,7 @@ int64_t items_at_once(std::initializer_list<const Tensor *> tensors) {
             continue;
         }
         const Tensor one = slice(*tensor, 0, 0, 1);
-        if (!fits_indices(one)) {
-            throw Failure(DEFORMKIT_NO_VARIANT,
-                          std::string(tensor->name) + ": expected less than 2^31 elements of one batch item on a GPU");
-        }
+        require_fits(one);
         const auto [begin, end] = one.byte_range();
         const int64_t step = std::max<int64_t>(1, std::abs(tensor->strides[0]));
         items = std::min(items, 1 + (INT32_MAX - (end - begin) / tensor->element_bytes()) / step);
@@ -112,7 +104,6 @@ bool has_pairs(const Tensor &tensor) {
 
 LaneCells::LaneCells(const Tensor &tensor) : words(as_words(tensor)) {
     step = tensor.shape[1] > 1 ? words.strides[1] / kWordsOfLane : 1;
-    words.shape[1] = (tensor.shape[1] - 1) * step + 1;
     words.strides[1] = kWordsOfLane;
 }
 

@@ -43,7 +43,8 @@ Tensor as_pairs(const Tensor &tensor);
 bool has_pairs(const Tensor &tensor);
 
 /// Rows of channels [items, rows, heads, channels] by their distance in lanes: so a row's number becomes an address by one
-/// multiplication.
+/// multiplication. The axis counts lanes, yet keeps its extent: positions go up to (rows - 1) * step, which the kernel is promised to
+/// be in range, and Halide refuses buffers whose extents have a product of 2^31.
 struct LaneCells {
     static constexpr int kAxis = 1;
     Tensor words;
