@@ -47,9 +47,9 @@ foreach (operator msda da gka)
     foreach (pass forward backward_samples backward_value)
         deformkit_variants(${operator} ${pass} TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
     endforeach ()
+    # Without atomic additions: the same bits from run to run, for more time.
+    deformkit_variants(${operator} backward_value_in_order TYPES f32 ${types_of_16_bits} TARGETS ${gpus} IN_PLACE_OF backward_value)
 endforeach ()
-# Without atomic additions: the same bits from run to run, for more time.
-deformkit_variants(msda backward_value_in_order TYPES f32 ${types_of_16_bits} TARGETS ${gpus} IN_PLACE_OF backward_value)
 # What samples get of a location, added up.
 deformkit_variants(da backward_locations TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
 

@@ -59,6 +59,13 @@ protected:
         rows(d, g, a, b) = buffer(d, last(g, buffer.dim(1)), anchor(), b);
         return rows;
     }
+    template <typename Rows>
+    Func wide_rows(Rows &buffer) {
+        const Func bits = rows(buffer);
+        Func wide("wide_rows");
+        wide(d, g, a, b) = number(bits(d, g, a, b));
+        return wide;
+    }
     Expr number(const Expr &bits) { return deformkit::widen_bits(this->storage_type, bits, this->get_target()); }
     void set_types() { deformkit::set_types(deformkit::bits_type(this->storage_type), sample_locations, weights); }
 
@@ -179,13 +186,36 @@ public:
         const deformkit::DaBackwardValueGpuScheduleKnobs schedule = knobs;
         deformkit::DaSamples in;
         describe(in);
-        const Func bits = rows(grad_output);
-        Func wide("wide_rows");
-        wide(_) = number(bits(_));
-        deformkit::DaGroupedBackwardValue f(in, wide, grad_maps.dim(0).extent(), schedule.sector_channels, grad_maps);
+        deformkit::DaGroupedBackwardValue f(in, wide_rows(grad_output), grad_maps.dim(0).extent(), schedule.sector_channels,
+                                            grad_maps);
         deformkit::from_zero(grad_output);
         deformkit::dense_from_zero(grad_maps);
         deformkit::schedule_da_backward_value_gpu(f, in.map_table, anchor_tile, group_tile, schedule);
+    }
+};
+
+/// The same, in the same order in each call: without atomic additions, for more time. grad_maps is rounded, as bits_type.
+class DaBackwardValueInOrder
+    : public DaGpuGenerator<DaBackwardValueInOrder, deformkit::DaBackwardValueInOrderGpuScheduleKnobs> {
+public:
+    Input<Buffer<void, 4>> grad_output{"grad_output"};
+    Output<Buffer<void, 4>> grad_maps{"grad_maps"};
+
+    void configure() {
+        DaGpuGenerator::set_types();
+        deformkit::set_types(deformkit::bits_type(storage_type), grad_output, grad_maps);
+    }
+
+    void generate() {
+        const deformkit::DaBackwardValueInOrderGpuScheduleKnobs schedule = knobs;
+        const Var k{"k"};
+        deformkit::DaSamples in;
+        describe(in);
+        deformkit::DaGroupedBackwardValueInOrder f(in, deformkit::up_to(grad_maps.dim(0).extent(), wide_rows(grad_output)),
+                                                   schedule.share_cells, schedule.shares);
+        grad_maps(f.d, f.g, k, f.b) = deformkit::round_to_bits(storage_type, f.sum(k, f.g, f.b), get_target());
+        deformkit::from_zero(grad_output, grad_maps);
+        deformkit::schedule_da_backward_value_in_order_gpu(f, in.map_table, grad_maps, k, schedule);
     }
 };
 
@@ -195,3 +225,4 @@ HALIDE_REGISTER_GENERATOR(DaForward, da_forward)
 HALIDE_REGISTER_GENERATOR(DaBackwardSamples, da_backward_samples)
 HALIDE_REGISTER_GENERATOR(DaBackwardLocations, da_backward_locations)
 HALIDE_REGISTER_GENERATOR(DaBackwardValue, da_backward_value)
+HALIDE_REGISTER_GENERATOR(DaBackwardValueInOrder, da_backward_value_in_order)

@@ -145,9 +145,38 @@ public:
     }
 };
 
+/// The same, in the same order in each call: without atomic additions, for more time. grad_value is rounded, as bits_type.
+class GkaBackwardValueInOrder
+    : public GkaGpuGenerator<GkaBackwardValueInOrder, deformkit::GkaBackwardValueInOrderGpuScheduleKnobs> {
+public:
+    Input<Buffer<void, 5>> attention_weights{"attention_weights"};
+    Input<Buffer<void, 4>> grad_output{"grad_output"};
+    Output<Buffer<void, 4>> grad_value{"grad_value"};
+
+    void configure() {
+        sampling_locations.set_type(Int(32));
+        deformkit::set_types(deformkit::bits_type(storage_type), attention_weights, grad_output, grad_value);
+    }
+
+    void generate() {
+        const deformkit::GkaBackwardValueInOrderGpuScheduleKnobs schedule = knobs;
+        const Var k{"k"};
+        deformkit::GkaBackwardValueInputs in;
+        describe(in);
+        in.attention_weights = by_samples(attention_weights);
+        in.grad_output = deformkit::up_to(grad_value.dim(0).extent(), wide_rows(grad_output));
+        in.num_queries = num_queries();
+        deformkit::GkaLaneBackwardValueInOrder f(in, schedule.share_cells, schedule.shares);
+        grad_value(f.d, f.m, k, f.b) = deformkit::round_to_bits(storage_type, f.sum(k, f.m, f.b), get_target());
+        deformkit::from_zero(attention_weights, grad_output, grad_value);
+        deformkit::schedule_gka_backward_value_in_order_gpu(f, in.level_table, grad_value, k, schedule);
+    }
+};
+
 }  // namespace
 
 HALIDE_REGISTER_GENERATOR(GkaCells, gka_cells)
 HALIDE_REGISTER_GENERATOR(GkaForward, gka_forward)
 HALIDE_REGISTER_GENERATOR(GkaBackwardSamples, gka_backward_samples)
 HALIDE_REGISTER_GENERATOR(GkaBackwardValue, gka_backward_value)
+HALIDE_REGISTER_GENERATOR(GkaBackwardValueInOrder, gka_backward_value_in_order)

@@ -160,17 +160,12 @@ public:
 
     void generate() {
         const deformkit::MsdaBackwardValueInOrderGpuScheduleKnobs schedule = knobs;
-        const Var d{"d"}, k{"k"};
+        const Var k{"k"};
         deformkit::MsdaHeadBackwardValueInputs in;
         describe(in);
-        const Func rows = wide_rows(grad_output);
-        Func gradient("gradient");
-        gradient(d, m, q, b) = rows(min(d, grad_value.dim(0).extent() - 1), m, q, b);  // whole blocks of channels
-        in.grad_output = gradient;
-        const int cells = schedule.share_cells, shares = schedule.shares;
-        deformkit::MsdaHeadBackwardValueInOrder f(in, cells, shares);
-        const Expr sum = f.sums(f.d, k / shares % cells, k % shares, k / (cells * shares), f.m, f.b);
-        grad_value(f.d, f.m, k, f.b) = deformkit::round_to_bits(storage_type, sum, get_target());
+        in.grad_output = deformkit::up_to(grad_value.dim(0).extent(), wide_rows(grad_output));
+        deformkit::MsdaHeadBackwardValueInOrder f(in, schedule.share_cells, schedule.shares);
+        grad_value(f.d, f.m, k, f.b) = deformkit::round_to_bits(storage_type, f.sum(k, f.m, f.b), get_target());
         deformkit::from_zero(grad_output, grad_value);
         deformkit::schedule_msda_backward_value_in_order_gpu(f, in.level_table, grad_value, k, schedule);
     }

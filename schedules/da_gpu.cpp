@@ -2,6 +2,7 @@
 
 #include "generators/shared/contract.h"
 #include "generators/shared/device.h"
+#include "schedules/gpu.h"
 
 namespace deformkit {
 
@@ -158,14 +159,24 @@ void schedule_da_backward_value_gpu(DaGroupedBackwardValue &f, Func map_table, c
         .store_in(MemoryType::Register)
         .bound_extent(f.step, knobs.channels_at_once)
         .unroll(f.step);
-    f.taps.in()
-        .compute_at(f.grad_maps, scale)
-        .store_in(MemoryType::Register)
-        .bound(f.field, 0, kCornerFields)
-        .vectorize(f.field, 4)
-        .unroll(f.field);
+    schedule_tap_gpu(f, f.taps, kCornerFields, {f.grad_maps, scale});
     schedule_taps(f, {f.grad_maps, po}, knobs.group_points, knobs.sector_channels, anchor_tile, group_tile);
     schedule_map_table(map_table, {f.grad_maps, ao});
+}
+
+void schedule_da_backward_value_in_order_gpu(DaGroupedBackwardValueInOrder &f, Func map_table, Func grad_maps, const Var &k,
+                                             const DaBackwardValueInOrderGpuScheduleKnobs &knobs) {
+    RVar po{"po"}, pi{"pi"};
+    const RVar corner = f.samples[0], scale = f.samples[1], camera = f.samples[2], point = f.samples[3], anchor = f.samples[4];
+    schedule_sums_in_order_gpu(f, f.g, grad_maps, k, knobs);
+    f.sums.update()
+        .split(point, po, pi, knobs.group_points, TailStrategy::GuardWithIf)
+        .reorder(corner, scale, camera, pi, f.d, f.share, po, anchor, f.part, f.g, f.b)
+        .unroll(corner)
+        .gpu_threads(f.d, f.share);
+    schedule_tap_gpu(f, f.taps, kCornerFields, {f.sums, scale});
+    schedule_taps(f, {f.sums, po}, knobs.group_points, knobs.channels, 1, knobs.shares);
+    schedule_map_table(map_table, {grad_maps, Var("part")});
 }
 
 }  // namespace deformkit

@@ -16,5 +16,8 @@ void schedule_da_backward_locations_gpu(Halide::Func sum, Halide::Func grad_loca
                                         const DaBackwardLocationsGpuScheduleKnobs &knobs);
 void schedule_da_backward_value_gpu(DaGroupedBackwardValue &f, Halide::Func map_table, const Halide::Expr &anchor_tile,
                                     const Halide::Expr &group_tile, const DaBackwardValueGpuScheduleKnobs &knobs);
+/// `k`: the axis of cells.
+void schedule_da_backward_value_in_order_gpu(DaGroupedBackwardValueInOrder &f, Halide::Func map_table, Halide::Func grad_maps,
+                                             const Halide::Var &k, const DaBackwardValueInOrderGpuScheduleKnobs &knobs);
 
 }  // namespace deformkit

@@ -33,4 +33,9 @@ void schedule_gka_backward_value_gpu(GkaLaneBackwardValue &f, Func level_table, 
     schedule_scatter_gpu(f, f.taps, GkaForward::kFields, {}, f.samples[2], f.samples[3], level_table, query_tile, knobs);
 }
 
+void schedule_gka_backward_value_in_order_gpu(GkaLaneBackwardValueInOrder &f, Func level_table, Func grad_value, const Var &k,
+                                              const GkaBackwardValueInOrderGpuScheduleKnobs &knobs) {
+    schedule_in_order_gpu(f, GkaForward::kFields, level_table, grad_value, k, knobs);
+}
+
 }  // namespace deformkit

@@ -15,5 +15,8 @@ void schedule_gka_backward_samples_gpu(GkaLaneBackwardSamples &f, Halide::Func l
                                        const Halide::Expr &query_tile, const GkaBackwardSamplesGpuScheduleKnobs &knobs);
 void schedule_gka_backward_value_gpu(GkaLaneBackwardValue &f, Halide::Func level_table, const Halide::Expr &query_tile,
                                      const GkaBackwardValueGpuScheduleKnobs &knobs);
+/// `k`: the axis of cells.
+void schedule_gka_backward_value_in_order_gpu(GkaLaneBackwardValueInOrder &f, Halide::Func level_table, Halide::Func grad_value,
+                                              const Halide::Var &k, const GkaBackwardValueInOrderGpuScheduleKnobs &knobs);
 
 }  // namespace deformkit

@@ -35,6 +35,17 @@ Halide::Var schedule_taps_gpu(const F &f, Halide::Func taps, int fields, const H
     return round;
 }
 
+/// One sample's, in registers, so that the compiler asks once whether it counts.
+template <typename F>
+void schedule_tap_gpu(const F &f, Halide::Func taps, int fields, const Halide::LoopLevel &at) {
+    taps.in()
+        .compute_at(at)
+        .store_in(Halide::MemoryType::Register)
+        .bound(f.field, 0, fields)
+        .vectorize(f.field, fields < 4 ? fields : 4)
+        .unroll(f.field);
+}
+
 /// Sums of groups of samples: `f` has `of_group`, `sum`, and their axes. A thread takes 16 bytes of channels of a query. Sums stay
 /// in shared memory between groups. `taps` as above.
 template <typename F, typename Knobs>
@@ -164,15 +175,49 @@ Halide::Var schedule_scatter_gpu(F &f, Halide::Func taps, int fields, const std:
         .store_in(MemoryType::Register)
         .bound_extent(f.step, knobs.channels_at_once)
         .unroll(f.step);
-    // In registers, so that the compiler asks once whether a sample counts.
-    taps.in()
-        .compute_at(f.grad_value, ri)
-        .store_in(MemoryType::Register)
-        .bound(f.field, 0, fields)
-        .vectorize(f.field, fields < 4 ? fields : 4)
-        .unroll(f.field);
+    schedule_tap_gpu(f, taps, fields, {f.grad_value, ri});
     schedule_level_table_gpu(level_table, {f.grad_value, ro});
     return schedule_taps_gpu(f, taps, fields, {f.grad_value, ro}, knobs.group_samples, knobs.sector_channels, query_tile);
+}
+
+/// A block takes some cells of a head (or group) `m`, whose sums are in shared memory, and goes through all samples, a thread for each
+/// channel of a share.
+template <typename F, typename Knobs>
+void schedule_sums_in_order_gpu(F &f, const Halide::Var &m, Halide::Func grad_value, const Halide::Var &k, const Knobs &knobs) {
+    using namespace Halide;
+    Var part{"part"}, share{"share"}, cell{"cell"}, chunk{"chunk"};
+    grad_value.split(k, cell, share, knobs.shares, TailStrategy::GuardWithIf)
+        .split(cell, part, cell, knobs.share_cells, TailStrategy::GuardWithIf)
+        .split(f.d, chunk, f.d, knobs.channels, TailStrategy::GuardWithIf)
+        .reorder(cell, f.d, share, chunk, part, m, f.b)
+        .gpu_blocks(part, m, f.b)
+        .gpu_threads(f.d, share);
+    f.sums.compute_at(grad_value, chunk)
+        .store_in(MemoryType::GPUShared)
+        .bound_extent(f.cell, knobs.share_cells)
+        .bound_extent(f.share, knobs.shares)
+        .bound_extent(f.part, 1)
+        .bound_extent(f.d, knobs.channels)
+        .reorder(f.cell, f.d, f.share)
+        .gpu_threads(f.d, f.share);
+}
+
+/// The same for samples (corner, s, q) with `taps`. Returns the loop over samples of a thread that finds taps.
+template <typename F, typename Knobs>
+Halide::Var schedule_in_order_gpu(F &f, int fields, Halide::Func level_table, Halide::Func grad_value, const Halide::Var &k,
+                                  const Knobs &knobs) {
+    using namespace Halide;
+    RVar qo{"qo"}, qi{"qi"}, so{"so"}, si{"si"};
+    schedule_sums_in_order_gpu(f, f.m, grad_value, k, knobs);
+    f.sums.update()
+        .split(f.samples.y, so, si, knobs.group_samples, TailStrategy::GuardWithIf)
+        .split(f.samples.z, qo, qi, knobs.shares, TailStrategy::GuardWithIf)
+        .reorder(f.samples.x, si, qi, f.d, f.share, so, qo, f.part, f.m, f.b)
+        .unroll(f.samples.x)
+        .gpu_threads(f.d, f.share);
+    schedule_tap_gpu(f, f.taps, fields, {f.sums, si});
+    schedule_level_table_gpu(level_table, {f.sums, so});
+    return schedule_taps_gpu(f, f.taps, fields, {f.sums, so}, knobs.group_samples, knobs.channels, knobs.shares);
 }
 
 }  // namespace deformkit

@@ -154,6 +154,20 @@ void check_against_reference(const Problem &problem) {
     check_against_reference(problem, usual_substance(problem));
 }
 
+void check_in_order(const Problem &problem) {
+    ASSERT_EQ(deformkit_set_deterministic(1), DEFORMKIT_OK);
+    const Outputs first = run(problem);
+    const std::string kernel = deformkit_last_variant();
+    const Outputs second = run(problem);
+    ASSERT_EQ(deformkit_set_deterministic(0), DEFORMKIT_OK);
+    EXPECT_NE(kernel.find("_in_order_"), std::string::npos) << kernel;
+    EXPECT_TRUE(matches(problem, first));
+    EXPECT_TRUE(is_substantial(first, {0.05, 0.05}));
+    for (size_t o = 0; o < first.size(); o++) {
+        EXPECT_TRUE(same_bits(first[o], second[o])) << "output " << o;
+    }
+}
+
 void check_strides(const Problem &problem) {
     // Of a device, which copies whatever is not as it wants it, some are enough.
     int layout = 0;

@@ -24,6 +24,9 @@ void check_callers(const std::vector<std::unique_ptr<Problem>> &problems, const 
 /// Every subset of the outputs, without any effect on the bits; kernels run for what is wanted only.
 void check_subsets(const Problem &problem, const Variant &variant);
 
+/// On a GPU where the same bits are asked for: kernels that serve in place of those that add up in any order.
+void check_in_order(const Problem &problem);
+
 /// Finite elements as in `before`, to the last bit.
 ::testing::AssertionResult others_unchanged(const Outputs &now, const Outputs &before);
 

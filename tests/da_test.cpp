@@ -229,6 +229,11 @@ const bool registered = [] {
     }
     for_each_variant<DaCase>(Pass::kBackward, "Da", "subsets",
                              [](const Variant &v) { check_subsets(DaCase(kMixed, v.type(), Pass::kBackward), v); });
+    for (const char *name : {"groups_8_of_32", "groups_5_of_7", "many_batches"}) {
+        for_each_variant<DaCase>(
+            Pass::kBackward, "DaInOrder", name,
+            [=](const Variant &v) { check_in_order(DaCase(da_workload(name), v.type(), Pass::kBackward)); }, Rows::kDevices);
+    }
     for_each_variant<DaCase>(Pass::kBackward, "Da", "differences", check_differences, Rows::kF64);
     return true;
 }();

@@ -290,6 +290,11 @@ const bool registered = [] {
     }
     for_each_variant<GkaCase>(Pass::kBackward, "Gka", "subsets",
                               [](const Variant &v) { check_subsets(GkaCase(kMixed, v.type(), Pass::kBackward), v); });
+    for (const MsdaWorkload *workload : {&kMixed, &kOddSizes, &kCrowded, &many_heads}) {
+        for_each_variant<GkaCase>(
+            Pass::kBackward, "GkaInOrder", workload->name,
+            [=](const Variant &v) { check_in_order(GkaCase(*workload, v.type(), Pass::kBackward)); }, Rows::kDevices);
+    }
     for_each_variant<GkaCase>(Pass::kBackward, "Gka", "differences", check_differences, Rows::kF64);
     return true;
 }();

@@ -139,6 +139,12 @@ const bool registered = [] {
         for_each_variant<MsdaCase>(Pass::kBackward, "MsdaSubsets", w.name,
                                    [=](const Variant &v) { check_subsets(MsdaCase(w, v.type(), Pass::kBackward), v); });
     }
+    for (const MsdaWorkload &w : {crowded(awkward_workload("channels_40")), awkward_workload("channels_7"),
+                                  crowded(awkward_workload("samples_2x7")), large_workloads().front()}) {
+        for_each_variant<MsdaCase>(
+            Pass::kBackward, "MsdaInOrder", w.name,
+            [=](const Variant &v) { check_in_order(MsdaCase(w, v.type(), Pass::kBackward)); }, Rows::kDevices);
+    }
     for (const char *name : {"channels_3", "channels_16", "channels_32", "samples_3x4", "samples_1x2", "rows_and_columns"}) {
         for (const auto &[prefix, w] : {std::pair("", awkward_workload(name)), {"crowded_", crowded(awkward_workload(name))}}) {
             for_each_variant<MsdaCase>(

@@ -332,6 +332,7 @@ std::vector<Variant> rows_of(const std::string &op, Pass pass, Rows rows) {
         if (variant.op == op && variant.pass == (pass == Pass::kForward ? "forward" : "backward_value") &&
             (rows != Rows::kF64 || variant.type() == Type::kF64) &&
             ((rows != Rows::kHost && rows != Rows::kThreads) || stands_for_the_host(variant)) &&
+            (rows != Rows::kDevices || availability_of(variant.target) == Availability::kAsk) &&
             (rows != Rows::kBestF32 || (variant.type() == Type::kF32 && is_best(variant)))) {
             found.push_back(variant);
         }

@@ -136,7 +136,7 @@ int64_t count_nonfinite(const Outputs &outputs);
 /// Which variants of a pass a test is registered for. Layouts in memory and threads are the host's business: the best variant
 /// of each type that this machine has stands for all, with the portable one of float32 and those of float32 on devices, which
 /// copy; threads are not those of devices.
-enum class Rows { kAll, kHost, kThreads, kF64, kBestF32 };
+enum class Rows { kAll, kHost, kThreads, kDevices, kF64, kBestF32 };
 
 std::vector<Variant> rows_of(const std::string &op, Pass pass, Rows rows);
 bool is_best(const Variant &variant);  ///< what this machine would choose

@@ -161,4 +161,15 @@ DaGroupedBackwardValue::DaGroupedBackwardValue(const DaSamples &in, const Func &
         tap(kCornerWeight + corner) * (in.weights(g, scale, camera, point, anchor, b) * gradient(step, lane, g, anchor, b));
 }
 
+DaGroupedBackwardValueInOrder::DaGroupedBackwardValueInOrder(const DaSamples &in, const Func &grad_output, int cells,
+                                                             int shares)
+    : SumsInOrder(cells, shares) {
+    find(in, found, taps, field, s, n, p, a, b, 1);
+    samples = RDom({{0, 4}, {0, in.num_scales}, {0, in.num_cameras}, {0, in.num_points}, {0, in.num_anchors}}, "samples");
+    const Expr corner = samples[0], scale = samples[1], camera = samples[2], point = samples[3], anchor = samples[4];
+    const auto tap = [&](const Expr &field) { return taps(field, scale, camera, point, anchor, b); };
+    add(touches_cells(tap(kCornerPosition)), cast<int32_t>(reinterpret<uint32_t>(tap(kCornerPosition + corner))),
+        tap(kCornerWeight + corner) * (in.weights(g, scale, camera, point, anchor, b) * grad_output(d, g, anchor, b)), g, b);
+}
+
 }  // namespace deformkit

@@ -5,6 +5,7 @@
 #include <Halide.h>
 
 #include "generators/shared/sampling.h"
+#include "generators/shared/sums_in_order.h"
 
 namespace deformkit {
 
@@ -64,6 +65,16 @@ struct DaGroupedBackwardValue {
     /// grad_output (d, g, a, b), d a channel. So many neighbouring channels are added at once.
     DaGroupedBackwardValue(const DaSamples &inputs, const Halide::Func &grad_output, const Halide::Expr &num_channels,
                            int num_lanes, const Halide::Func &grad_maps);
+};
+
+struct DaGroupedBackwardValueInOrder : SumsInOrder {
+    Halide::Var g{"g"}, b{"b"}, a{"a"}, s{"s"}, n{"n"}, p{"p"}, field{"field"};
+
+    Halide::Func found{"found"};  ///< (s, n, p, a, b), CornerFields
+    Halide::Func taps{"taps"};    ///< the same as (CornerField, s, n, p, a, b)
+
+    /// grad_output (d, g, a, b). samples: (corner, s, n, p, a)
+    DaGroupedBackwardValueInOrder(const DaSamples &inputs, const Halide::Func &grad_output, int cells, int shares);
 };
 
 }  // namespace deformkit

@@ -155,11 +155,14 @@ GkaLaneBackwardSamples::GkaLaneBackwardSamples(const GkaCells &in, const Func &g
     grad_weight = select(positions(s, m, q, b) >= 0, dot(s, m, q, b), 0.f);
 }
 
-GkaLaneBackwardValue::GkaLaneBackwardValue(const GkaBackwardValueInputs &in, const Expr &num_channels, int num_lanes,
-                                           const Func &grad_value)
-    : grad_value(grad_value) {
+GkaLaneTaps::GkaLaneTaps(const GkaBackwardValueInputs &in) {
     const Expr found = select(s < in.num_samples && q < in.num_queries, in.key(s, m, q, b), -1);
     taps(field, s, m, q, b) = mux(field, {reinterpret<float>(found), in.attention_weights(s, m, q, b)});
+}
+
+GkaLaneBackwardValue::GkaLaneBackwardValue(const GkaBackwardValueInputs &in, const Expr &num_channels, int num_lanes,
+                                           const Func &grad_value)
+    : GkaLaneTaps(in), grad_value(grad_value) {
     gradient(step, lane, m, q, b) = in.grad_output(min(step * num_lanes + lane, num_channels - 1), m, q, b);
     this->grad_value(d, m, k, b) = 0.f;
     samples = RDom({{0, (num_channels + num_lanes - 1) / num_lanes}, {0, num_lanes}, {0, in.num_samples}, {0, in.num_queries}},
@@ -171,6 +174,14 @@ GkaLaneBackwardValue::GkaLaneBackwardValue(const GkaBackwardValueInputs &in, con
     const Expr added = unsafe_promise_clamped(channel, 0, num_channels - 1);
     this->grad_value(added, m, unsafe_promise_clamped(key, 0, in.num_keys - 1), b) +=
         tap(1) * gradient(samples[0], samples[1], m, samples[3], b);
+}
+
+GkaLaneBackwardValueInOrder::GkaLaneBackwardValueInOrder(const GkaBackwardValueInputs &in, int cells, int shares)
+    : GkaLaneTaps(in), SumsInOrder(cells, shares) {
+    samples = RDom({{0, 1}, {0, in.num_samples}, {0, in.num_queries}}, "samples");
+    const auto tap = [&](int field) { return taps(field, samples.y, m, samples.z, b); };
+    const Expr key = cast<int32_t>(reinterpret<uint32_t>(tap(0)));
+    add(key >= 0, key, tap(1) * in.grad_output(d, m, samples.z, b), m, b);
 }
 
 }  // namespace deformkit

@@ -13,6 +13,7 @@
 
 #include "generators/shared/contract.h"
 #include "generators/shared/sampling.h"
+#include "generators/shared/sums_in_order.h"
 
 namespace deformkit {
 
@@ -120,17 +121,30 @@ struct GkaLaneBackwardSamples {
                            const Halide::Expr &rounds, int words_per_lane);
 };
 
-struct GkaLaneBackwardValue {
-    Halide::Var d{"d"}, m{"m"}, k{"k"}, b{"b"}, s{"s"}, q{"q"}, field{"field"}, step{"step"}, lane{"lane"};
+/// What a sample adds to.
+struct GkaLaneTaps {
+    Halide::Var m{"m"}, b{"b"}, s{"s"}, q{"q"}, field{"field"};
+
+    Halide::Func taps{"taps"};  ///< (Field, s, m, q, b); a key, -1 where the sample does not count
+
+    explicit GkaLaneTaps(const GkaBackwardValueInputs &inputs);
+};
+
+struct GkaLaneBackwardValue : GkaLaneTaps {
+    Halide::Var d{"d"}, k{"k"}, step{"step"}, lane{"lane"};
     Halide::RDom samples;  ///< (step, lane, s, q)
 
-    Halide::Func taps{"taps"};          ///< (Field, s, m, q, b); a key, -1 where the sample does not count
     Halide::Func gradient{"gradient"};  ///< (step, lane, m, q, b): of channel step * num_lanes + lane
     Halide::Func grad_value;            ///< (d, m, k, b), in float32
 
     /// grad_output (d, m, q, b). So many neighbouring channels are added at once.
     GkaLaneBackwardValue(const GkaBackwardValueInputs &inputs, const Halide::Expr &num_channels, int num_lanes,
                          const Halide::Func &grad_value);
+};
+
+struct GkaLaneBackwardValueInOrder : GkaLaneTaps, SumsInOrder {
+    /// samples: (0, s, q)
+    GkaLaneBackwardValueInOrder(const GkaBackwardValueInputs &inputs, int cells, int shares);
 };
 
 }  // namespace deformkit

@@ -174,14 +174,11 @@ MsdaHeadBackwardValue::MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &
 }
 
 MsdaHeadBackwardValueInOrder::MsdaHeadBackwardValueInOrder(const MsdaHeadBackwardValueInputs &in, int cells, int shares)
-    : MsdaHeadTaps(in) {
+    : MsdaHeadTaps(in), SumsInOrder(cells, shares) {
     samples = RDom({{0, 4}, {0, in.num_samples}, {0, in.num_queries}}, "samples");
     const auto tap = [&](const Expr &field) { return taps(field, samples.y, m, samples.z, b); };
-    const Expr at = cast<int32_t>(reinterpret<uint32_t>(tap(kCornerPosition + samples.x))) - part * cells * shares;
-    samples.where(touches_cells(tap(kCornerPosition)) && at >= 0 && at < cells * shares && at % shares == share);
-    sums(d, cell, share, part, m, b) = 0.f;
-    sums(d, unsafe_promise_clamped(at / shares, 0, cells - 1), share, part, m, b) +=
-        tap(kCornerWeight + samples.x) * in.grad_output(d, m, samples.z, b);
+    add(touches_cells(tap(kCornerPosition)), cast<int32_t>(reinterpret<uint32_t>(tap(kCornerPosition + samples.x))),
+        tap(kCornerWeight + samples.x) * in.grad_output(d, m, samples.z, b), m, b);
 }
 
 }  // namespace deformkit

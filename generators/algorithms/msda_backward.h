@@ -11,6 +11,7 @@
 #include <Halide.h>
 
 #include "generators/shared/sampling.h"
+#include "generators/shared/sums_in_order.h"
 
 namespace deformkit {
 
@@ -118,13 +119,8 @@ struct MsdaHeadBackwardValue : MsdaHeadTaps {
     MsdaHeadBackwardValue(const MsdaHeadBackwardValueInputs &inputs, int num_lanes, const Halide::Func &grad_value);
 };
 
-/// The same in the order of queries and samples, whoever computes it: part by part. A part's cells are dealt out in shares.
-struct MsdaHeadBackwardValueInOrder : MsdaHeadTaps {
-    Halide::Var d{"d"}, cell{"cell"}, share{"share"}, part{"part"};
-    Halide::RDom samples;  ///< (corner, s, q)
-
-    Halide::Func sums{"sums"};  ///< (d, cell, share, part, m, b): of key (part * cells + cell) * shares + share
-
+struct MsdaHeadBackwardValueInOrder : MsdaHeadTaps, SumsInOrder {
+    /// samples: (corner, s, q)
     MsdaHeadBackwardValueInOrder(const MsdaHeadBackwardValueInputs &inputs, int cells, int shares);
 };
 

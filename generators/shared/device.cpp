@@ -37,6 +37,15 @@ Expr word_of_channels(Type storage, const std::vector<Expr> &channels, const Tar
     return storage.bits() == 16 ? half(0) | half(1) << 16 : round_to_storage(storage, channels[0], target);
 }
 
+Func up_to(const Expr &num_channels, const Func &rows) {
+    std::vector<Var> axes = rows.args();
+    std::vector<Expr> at(axes.begin(), axes.end());
+    at[0] = min(axes[0], num_channels - 1);
+    Func clamped("clamped");
+    clamped(axes) = rows(at);
+    return clamped;
+}
+
 Expr level_row(const LevelTensors &tensors, const std::vector<Expr> &level, const Expr &row) {
     // An index of 64 bits that int32 does not hold, or of which no sense can be made, is out.
     struct Index {

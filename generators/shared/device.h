@@ -31,6 +31,9 @@ Halide::Func channels_of_words(Halide::Type storage, const Halide::Func &words, 
 /// The other way, rounded.
 Halide::Expr word_of_channels(Halide::Type storage, const std::vector<Halide::Expr> &channels, const Halide::Target &target);
 
+/// (channel, ...), of which there are so many, for whole blocks of them.
+Halide::Func up_to(const Halide::Expr &num_channels, const Halide::Func &rows);
+
 /// The caller's index tensors: of int32, or of int64 as its two words.
 struct LevelTensors {
     Halide::Func spatial_shapes;     ///< (word, 0 for heights and 1 for widths, level...)

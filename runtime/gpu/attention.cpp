@@ -32,7 +32,7 @@ struct Gka {
     static int64_t sum_bytes(const Tensor &tensor) { return lanes_of(tensor) * 32; }
     static constexpr char kForward[] = "gka_forward", kSamples[] = "gka_backward_samples", kValue[] = "gka_backward_value";
     static constexpr bool kInCells = true;
-    static constexpr char kInOrder[] = "";
+    static constexpr char kInOrder[] = "gka_backward_value_in_order";
     using ForwardKnobs = GkaForwardGpuHostKnobs;
     using SamplesKnobs = GkaBackwardSamplesGpuHostKnobs;
     using ValueKnobs = GkaBackwardValueGpuHostKnobs;

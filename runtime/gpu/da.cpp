@@ -14,7 +14,7 @@ namespace deformkit {
 namespace {
 
 // Bytes of a block's own memory, as docs/gpu.md says.
-constexpr int64_t kTapBytes = 32, kMapBytes = 20, kPointsAtOnce = 4;
+constexpr int64_t kTapBytes = 32, kMapBytes = 20, kPointsAtOnce = 4, kSumsInOrder = 32 * 8 * 32 * 4;
 
 /// What all kernels of a call read.
 class Samples {
@@ -54,16 +54,20 @@ struct Tiles {
     int64_t items, groups;
 };
 
+void require_shared(const Variant &kernel, int64_t bytes) {
+    if (bytes > kSharedBytes) {
+        throw Failure(DEFORMKIT_NO_VARIANT,
+                      std::string(kernel.name) + ": on a GPU, expected fewer cameras, scales and channels of a group");
+    }
+}
+
 /// Each group takes `lanes` threads. Memory: `item_bytes` for an item, and `group_bytes` for each of its groups.
 Tiles tiles(const Variant &kernel, int64_t block_threads, int64_t lanes, int64_t groups, int64_t item_bytes,
             int64_t group_bytes, int64_t items) {
     const int64_t by_threads = std::clamp<int64_t>(block_threads / lanes, 1, groups);
     const int64_t by_memory = group_bytes == 0 ? groups : (kSharedBytes - item_bytes) / group_bytes;
     const int64_t of_groups = std::clamp<int64_t>(by_memory, 1, by_threads), bytes = item_bytes + of_groups * group_bytes;
-    if (bytes > kSharedBytes) {
-        throw Failure(DEFORMKIT_NO_VARIANT,
-                      std::string(kernel.name) + ": on a GPU, expected fewer cameras, scales and channels of a group");
-    }
+    require_shared(kernel, bytes);
     return {
         std::clamp<int64_t>(std::min(block_threads / (lanes * of_groups), kSharedBytes / bytes), 1, std::min(kMostTile, items)),
         of_groups};
@@ -104,13 +108,22 @@ public:
             plan_samples(grad_output);
         }
         if (wanted_.maps != nullptr) {
-            sums_.emplace(gpu_, *wanted_.maps);
+            in_order_ = in_place_of(gpu_.variant("da_backward_value", a_.feature_maps.dtype), "da_backward_value_in_order",
+                                    deterministic());
+            if (in_order_ != nullptr) {
+                grad_maps_ = &gpu_.output(*wanted_.maps);
+            } else {
+                require_order(wanted_.maps);
+                sums_.emplace(gpu_, *wanted_.maps);
+            }
         }
         gpu_.open();
         if (of_samples) {
             run_samples();
         }
-        if (sums_) {
+        if (in_order_ != nullptr) {
+            run_value_in_order();
+        } else if (sums_) {
             run_value();
         }
         gpu_.close();
@@ -166,12 +179,20 @@ private:
         set_last_variant(kernel.name);
     }
 
+    void run_value_in_order() const {
+        require_shared(*in_order_, kSumsInOrder + a_.N * a_.S * (kTapBytes + kMapBytes));
+        samples_.arguments(*in_order_).add(as_bits(grad_output_)).add(as_bits(*grad_maps_)).launch();
+        set_last_variant(in_order_->name);
+    }
+
     const DaInputs &a_;
     Gradients wanted_;
     GpuCall gpu_;
     Samples samples_;
     const Tensor &grad_output_;
     const Tensor *maps_ = nullptr, *grads_ = nullptr, *grad_weights_ = nullptr, *shares_ = nullptr, *grad_locations_ = nullptr;
+    const Variant *in_order_ = nullptr;  // runs in place of the one that adds up in any order
+    const Tensor *grad_maps_ = nullptr;
     std::optional<Sums> sums_;
 };
 
@@ -204,7 +225,6 @@ void run(const DaBackwardCall &call, const Queue &queue) {
         }
         return;
     }
-    require_order(wanted.maps);
     for_items(
         {&a.feature_maps, &a.sample_locations, &a.weights, &call.grad_output, wanted.maps, wanted.locations, wanted.weights},
         [&](int64_t first, int64_t count) {
