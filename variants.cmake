@@ -43,6 +43,21 @@ deformkit_variants(msda forward_head_major TYPES f32 f16 bf16 TARGETS ${cpus} IN
 deformkit_variants(msda backward_samples TYPES ${types} TARGETS ${cpus})
 deformkit_variants(msda backward_value TYPES ${types} TARGETS ${cpus})
 
+# Deformable aggregation and geometric kernel attention.
+foreach (operator da gka)
+    foreach (pass forward backward_samples backward_value)
+        deformkit_variants(${operator} ${pass} TYPES ${types} TARGETS ${cpus})
+    endforeach ()
+endforeach ()
+
+# Locations in cells that are not float32 or int32.
+deformkit_variants(gka cells TYPES f16 bf16 f64 i8 i16 i64 TARGETS ${cpus})
+
+# To the type of arithmetic, and from there, rounded: for passes that read or add up a tensor in that type.
+deformkit_variants(convert widen TYPES ${types_of_16_bits} TARGETS ${cpus})
+deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${cpus})
+
+# GPUs: behind all others, which small calls on a CPU look through.
 foreach (operator msda da gka)
     foreach (pass forward backward_samples backward_value)
         deformkit_variants(${operator} ${pass} TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
@@ -52,20 +67,7 @@ foreach (operator msda da gka)
 endforeach ()
 # What samples get of a location, added up.
 deformkit_variants(da backward_locations TYPES f32 ${types_of_16_bits} TARGETS ${gpus})
-
-# Deformable aggregation and geometric kernel attention.
-foreach (operator da gka)
-    foreach (pass forward backward_samples backward_value)
-        deformkit_variants(${operator} ${pass} TYPES ${types} TARGETS ${cpus})
-    endforeach ()
-endforeach ()
-
-# Locations in cells that are not float32 or int32.
-deformkit_variants(gka cells TYPES f16 bf16 f64 i8 i16 i64 TARGETS ${cpus} ${gpus})
-
-# To the type of arithmetic, and from there, rounded: for passes that read or add up a tensor in that type.
-deformkit_variants(convert widen TYPES ${types_of_16_bits} TARGETS ${cpus})
-deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${cpus})
+deformkit_variants(gka cells TYPES f16 bf16 f64 i8 i16 i64 TARGETS ${gpus})
 deformkit_variants(convert narrow TYPES ${types_of_16_bits} TARGETS ${gpus})
 # Between layouts in a GPU's memory, for all types of that size.
 deformkit_variants(copy strided TYPES i8 i16 i32 i64 TARGETS ${gpus})
