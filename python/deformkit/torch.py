@@ -233,4 +233,4 @@ class TorchOperator:
 
 OPERATORS = {operator.name: TorchOperator(operator) for operator in _DESCRIPTIONS}
 for _description in _DESCRIPTIONS:  # from the first call on, so that torch.compile does not meet a table that grows
-    _description.with_torch.update({kind: OPERATORS[_description.name] for kind in _plain_types})
+    _description.sides.update({kind: OPERATORS[_description.name] for kind in _plain_types})
