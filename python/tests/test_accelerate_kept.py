@@ -94,23 +94,24 @@ assert deformkit.last_variant().startswith("msda_forward")
 
 @pytest.mark.parametrize("make", KINDS)
 def test_compiles_once(make: Any) -> None:
-    """Two attentions of a kind, of which one is not accelerated: as often as they do without the library."""
+    """As often as without the library; and one that is not accelerated goes on beside it."""
     from torch._dynamo.testing import CompileCounter
 
-    counts = []
-    for accelerated in (False, True):
-        torch._dynamo.reset()
-        (first, arguments), (second, _) = attention_of(make), attention_of(make)
-        expected = first(**arguments)[0]
-        if accelerated:
-            deformkit.accelerate(first)
+    def run(attention: Any) -> int:
         counter = CompileCounter()
-        for attention in (first, second):
-            compiled = torch.compile(attention, backend=counter)
-            for _ in range(3):
-                torch.testing.assert_close(compiled(**arguments)[0], expected, rtol=1e-4, atol=1e-5)
-        counts.append(counter.frame_count)
-    assert counts[1] <= counts[0] + 1  # the accelerated one may not share what was compiled for the other
+        compiled = torch.compile(attention, backend=counter)
+        for _ in range(3):
+            torch.testing.assert_close(compiled(**arguments)[0], expected, rtol=1e-4, atol=1e-5)
+        return int(counter.frame_count)
+
+    (first, arguments), (second, _) = attention_of(make), attention_of(make)
+    expected = first(**arguments)[0]
+    torch._dynamo.reset()
+    count = run(first)
+    torch._dynamo.reset()
+    deformkit.accelerate(first)
+    assert run(first) == count
+    run(second)
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -121,6 +122,35 @@ def test_export(make: Any) -> None:
     operators = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
     assert sum("deformkit.multi_scale_deformable_attn" in name for name in operators) == 1
     torch.testing.assert_close(program.module()(**arguments)[0], attention(**arguments)[0])
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_trace(make: Any) -> None:
+    """With no warnings but those of the model's own code."""
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = attention
+
+        def forward(self, hidden_states: Any) -> Any:
+            return self.attention(**{**arguments, "hidden_states": hidden_states})[0]
+
+    attention, arguments = attention_of(make)
+    seen: list[list[str]] = []
+    for accelerated in (False, True):
+        if accelerated:
+            deformkit.accelerate(attention)
+        with warnings.catch_warnings(record=True) as met:
+            warnings.simplefilter("always")
+            traced = torch.jit.trace(Wrapped(), (arguments["hidden_states"],), check_trace=False)
+        seen.append([warning.filename for warning in met])
+    assert set(seen[1]) <= set(seen[0])
+    other = torch.randn(2, 9, 32)
+    expected = Wrapped()(other)
+    deformkit.set_target("sse41")
+    torch.testing.assert_close(traced(other), expected, rtol=1e-4, atol=1e-5)
+    assert deformkit.last_variant().endswith("_sse41")
 
 
 def test_what_does_not_fit_goes_on_with_one_warning() -> None:
@@ -139,7 +169,7 @@ def test_what_does_not_fit_goes_on_with_one_warning() -> None:
         (torch.rand(1, 6, 2, 8), torch.rand(1, 5, 2, 1, 4, 2).to_sparse()),
     ):
         call.has_warned = False
-        with pytest.warns(RuntimeWarning, match="original was called with .*its own code goes on"):
+        with pytest.warns(RuntimeWarning, match=r"original goes on itself, called with value float32 \[1, 6"):
             assert call(value, shapes, locations, weights) == value.sum()
         with warnings.catch_warnings():
             warnings.simplefilter("error")

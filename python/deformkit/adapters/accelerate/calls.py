@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 import torch
 
@@ -23,9 +23,6 @@ OPTIONAL = frozenset(
         "im2col_step",
     )
 )
-
-#: What the operator takes, or why a call is none of it.
-Fitted = Union[tuple[torch.Tensor, ...], str]
 
 
 def names_of(function: Callable[..., Any], without: int = 0) -> tuple[str, ...]:
@@ -47,51 +44,55 @@ def is_elsewhere(given: dict[str, Any]) -> bool:
     return isinstance(first, torch.Tensor) and first.device.type != "cpu"
 
 
-def fit(given: dict[str, Any]) -> Fitted:
-    """From a call's arguments by name. Knows these forms, all for B examples, Q queries, M heads, D channels:
+def describe(given: dict[str, Any]) -> str:
+    """A call's arguments by name, as a warning tells them."""
+
+    def told(argument: Any) -> str:
+        if isinstance(argument, torch.Tensor):
+            return f"{argument.dtype} {list(argument.shape)}".removeprefix("torch.")
+        if isinstance(argument, (list, tuple)):
+            return "[" + ", ".join(map(told, argument)) + "]"
+        return repr(argument)
+
+    return ", ".join(f"{name} {told(argument)}" for name, argument in given.items())
+
+
+def fit(given: dict[str, Any]) -> Optional[tuple[torch.Tensor, ...]]:
+    """What the operator takes, from a call's arguments by name; None if they are in none of these forms, for B examples, Q
+    queries, M heads, D channels:
 
     value: [B, K, M, D], [B, M, D, K], or a list of levels [B, M, D, H * W]
     sampling_locations: [B, Q, M, L, P, 2], or [B, Q, M, N, 2] with N points of all levels together
     attention_weights: [B, Q, M, L, P] or [B, Q, M, N]
     """
-    if not given.keys() >= REQUIRED:
-        return "without " + ", ".join(sorted(REQUIRED - given.keys()))
-    if given.get("method", "default") != "default":
-        return f"method {given['method']!r}, which takes the nearest cell"
+    if not given.keys() >= REQUIRED or given.get("method", "default") != "default":
+        return None
     value, locations, weights = given["value"], given["sampling_locations"], given["attention_weights"]
     is_list = isinstance(value, (list, tuple)) and len(value) > 0
     tensors = (*value, locations, weights) if is_list else (value, locations, weights)
     if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
-        return "arguments that are no tensors"
+        return None
     if any(tensor.device.type != "cpu" or tensor.layout != torch.strided for tensor in tensors):
-        return "tensors that are not all dense and in host memory"
-    if not _types_go_together(*tensors):
-        return "types " + ", ".join(str(tensor.dtype) for tensor in tensors)
-    met = "tensors " + ", ".join(str(list(tensor.shape)) for tensor in tensors)
-    if any(tensor.ndim != 4 for tensor in tensors[:-2]) or locations.ndim not in (5, 6) or weights.ndim not in (4, 5):
-        return met
+        return None
+    if not _types_go_together(*tensors) or any(tensor.ndim != 4 for tensor in tensors[:-2]):
+        return None
+    if locations.ndim not in (5, 6) or weights.ndim not in (4, 5) or locations.shape[-1] != 2:
+        return None
     heads = locations.shape[2]
-    if locations.shape[:3] != weights.shape[:3] or locations.shape[-1] != 2:
-        return met
     shapes, starts = _tables(given)
-    if shapes is None:
-        return f"value_spatial_shapes {given['value_spatial_shapes']!r}"
+    if shapes is None or locations.shape[:3] != weights.shape[:3]:
+        return None
     value = torch.cat([level.permute(0, 3, 1, 2) for level in value], 1) if is_list else _cells_first(value, heads, shapes)
     if value is None or value.shape[2] != heads or value.shape[0] != locations.shape[0]:
-        return met
+        return None
     points = given.get("num_points_list")
     samples = _samples_of(list(locations.shape[3:-1]), list(weights.shape[3:]), shapes.shape[0], points)
     if samples is None:
-        return met if points is None else f"{met} and num_points_list {points!r}"
+        return None
     if points is not None and len(samples) == 1:  # levels of different numbers of points
         return _msda.ragged(value, shapes, starts, locations, weights, points)
-    return (
-        value,
-        shapes,
-        starts,
-        locations.reshape(*locations.shape[:3], *samples, 2),
-        weights.reshape(*weights.shape[:3], *samples),
-    )
+    locations = locations.reshape(*locations.shape[:3], *samples, 2)
+    return value, shapes, starts, locations, weights.reshape(*weights.shape[:3], *samples)
 
 
 def _types_go_together(*tensors: torch.Tensor) -> bool:

@@ -17,10 +17,6 @@ from . import calls
 _msda = OPERATORS["multi_scale_deformable_attn"]
 
 
-def _warn(name: str, reason: str) -> None:
-    warnings.warn(f"deformkit.accelerate: {name} was called with {reason}; its own code goes on", RuntimeWarning, stacklevel=4)
-
-
 class Function:
     """In the place of a function that computes the attention: it runs the library where the call fits, the original elsewhere."""
 
@@ -33,15 +29,25 @@ class Function:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         given = dict(zip(self.names, arguments))
         given.update(named)
-        fitted: Any = "other arguments"
+        fitted = None
         if len(given) == len(arguments) + len(named) and all(name in self.names for name in named):
-            fitted = calls.fit(given)
-        if not isinstance(fitted, str):
+            fitted = calls.fit(given) if torch.compiler.is_compiling() or not torch.jit.is_tracing() else _fit_traced(given)
+        if fitted is not None:
             return _msda.forward(*fitted)
         if not self.has_warned and not torch.compiler.is_compiling() and not calls.is_elsewhere(given):
             self.has_warned = True
-            _warn(self.__name__, fitted)
+            met = calls.describe(given)
+            warnings.warn(
+                f"deformkit.accelerate: {self.__name__} goes on itself, called with {met}", RuntimeWarning, stacklevel=3
+            )
         return self.original(*arguments, **named)
+
+
+def _fit_traced(given: dict[str, Any]) -> Optional[tuple[torch.Tensor, ...]]:
+    """While jit.trace warns of every comparison of extents: these do not go into the trace."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)
+        return calls.fit(given)
 
 
 class FunctionClass:
