@@ -3,7 +3,8 @@
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/deformkit)
-install(TARGETS deformkit deformkit_static deformkit_ascend EXPORT deformkitTargets)
+install(TARGETS deformkit deformkit_static deformkit_ascend deformkit_onnxruntime EXPORT deformkitTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT deformkitTargets NAMESPACE deformkit:: DESTINATION ${package_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/deformkit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

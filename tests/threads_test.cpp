@@ -100,6 +100,60 @@ TEST(Threads, FewerWhereTheSystemHasNoMore) {
     ASSERT_EQ(deformkit_set_num_threads(0), DEFORMKIT_OK);
 }
 
+/// On threads of its own, the last part first.
+struct PartsOnThreads {
+    int calls = 0, most_parts = 0;
+
+    static void run(void *context, int count, void (*part)(void *parts, int i), void *parts) {
+        auto &self = *static_cast<PartsOnThreads *>(context);
+        self.calls++;
+        self.most_parts = std::max(self.most_parts, count);
+        std::vector<std::thread> threads;
+        for (int i = count - 1; i >= 0; i--) {
+            threads.emplace_back(part, parts, i);
+        }
+        for (std::thread &thread : threads) {
+            thread.join();
+        }
+    }
+
+    static void run_in_order(void *context, int count, void (*part)(void *parts, int i), void *parts) {
+        static_cast<PartsOnThreads *>(context)->calls++;
+        for (int i = 0; i < count; i++) {
+            part(parts, i);
+        }
+    }
+};
+
+TEST(Threads, OfThePool) {
+    for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+        const MsdaCase c = some_case(pass);
+        const Outputs expected = run(c);
+        ASSERT_TRUE(matches(c, expected));
+        for (const auto parallel_for : {PartsOnThreads::run, PartsOnThreads::run_in_order}) {
+            PartsOnThreads parts;
+            const deformkit_thread_pool pool{3, parallel_for, &parts};
+            EXPECT_EQ(deformkit_set_thread_pool(&pool), nullptr);
+            EXPECT_TRUE(same_bits(run(c), expected));
+            EXPECT_GT(parts.calls, 0);
+            EXPECT_LE(parts.most_parts, 3);
+            // Another thread's calls are not concerned.
+            const int calls = parts.calls;
+            std::thread([&] { EXPECT_TRUE(same_bits(run(c), expected)); }).join();
+            EXPECT_EQ(parts.calls, calls);
+            EXPECT_EQ(deformkit_set_thread_pool(nullptr), &pool);
+        }
+        // The library's own threads, but none beside the caller's.
+        const deformkit_thread_pool alone{1, nullptr, nullptr}, wrong{257, nullptr, nullptr};
+        deformkit_set_thread_pool(&alone);
+        EXPECT_TRUE(same_bits(run(c), expected));
+        deformkit_set_thread_pool(&wrong);
+        EXPECT_EQ(ProblemTensors(c).call(), DEFORMKIT_INVALID_VALUE);
+        EXPECT_STREQ(deformkit_last_error(), "num_threads: expected a number from 0 to 256, got 257");
+        deformkit_set_thread_pool(nullptr);
+    }
+}
+
 #if !defined(DEFORMKIT_THREAD_SANITIZER) && !defined(__SANITIZE_ADDRESS__)
 /// How much of a stack of 512 KiB the body takes; a stack that is too small ends the process.
 template <typename Body>

@@ -6,10 +6,9 @@ needed, nor imported, until a tensor comes.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Optional
 
-from . import _native
+from . import _after_torch, _native
 from ._da import deformable_aggregation, deformable_aggregation_backward
 from ._gka import geometric_kernel_attention, geometric_kernel_attention_backward
 from ._msda import multi_scale_deformable_attn, multi_scale_deformable_attn_backward
@@ -82,5 +81,4 @@ def set_target(target: Optional[str]) -> None:
     _native.set_target(target)
 
 
-if "torch" in sys.modules:  # so that a first call may happen while PyTorch traces
-    from . import torch as _torch  # noqa: F401
+_after_torch.register()

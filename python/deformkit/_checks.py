@@ -9,9 +9,9 @@ import torch
 from . import _native
 from ._operator import Operator
 
-_STORAGE = tuple(getattr(torch, name) for name in _native.storage_types())
-_INDEX = (torch.int32, torch.int64)
-_NUMBERS = (*_STORAGE, torch.int8, torch.int16, torch.int32, torch.int64)
+STORAGE = tuple(getattr(torch, name) for name in _native.storage_types())
+INDEX = (torch.int32, torch.int64)
+_NUMBERS = (*STORAGE, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -60,9 +60,9 @@ def check_inputs(operator: Operator, tensors: tuple[torch.Tensor, ...]) -> None:
         _require(same, name, f"{_device(tensors[0])} as {first}", _device(tensor))
     for i, (name, tensor) in enumerate(named.items()):
         if i == 0:
-            _require_dtype(name, tensor, _STORAGE, f"one of {_list(_STORAGE)}")
+            _require_dtype(name, tensor, STORAGE, f"one of {_list(STORAGE)}")
         elif i in operator.table_positions:
-            _require_dtype(name, tensor, _INDEX, "int32 or int64")
+            _require_dtype(name, tensor, INDEX, "int32 or int64")
         elif name in operator.gradients:
             _require_dtype(name, tensor, (tensors[0].dtype,), f"{_name(tensors[0].dtype)} as {first}")
         else:

@@ -3,8 +3,10 @@ follows from that."""
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from . import _arrays, _native
@@ -44,6 +46,7 @@ class Operator:
         divisible: Optional[tuple[str, str]] = None,
     ) -> None:
         self.name = name
+        self.native = native
         self.arguments = tuple(arguments)
         self.axes = {name: axes.split() for name, axes in arguments.items()}
         self.output_axes = output.split()
@@ -64,39 +67,39 @@ class Operator:
         #: From the arguments. May raise anything where they are wrong, which the library then explains. As fast as by hand.
         self.output_shape: Callable[..., tuple[Any, ...]] = eval(f"lambda {', '.join(arguments)}: ({', '.join(extents)})")
         self._own_names = {"NULL": "None", **{native_names[own]: own for own in native_names}}
-        self.with_torch: dict[type, Any] = {}  # types of tensors, once deformkit.torch has met them
+        self.sides: dict[type, Any] = {}  # by the type of an array that was met
         OPERATORS.append(self)
 
     def forward(self, *arrays: Any) -> Any:
-        torch_operator = self._torch_operator(arrays[0])
-        if torch_operator is not None:
-            return torch_operator.forward(*arrays)
+        side = self._side(arrays)
+        if side is not None:
+            return side.forward(*arrays)
         like = arrays[0]
         try:
             output = _arrays.empty(self.output_shape(*arrays), like)
         except Exception:
-            self._call(self.native_forward, arrays, None)  # raises: the library finds what is wrong
+            self.call(self.native_forward, arrays, None)  # raises: the library finds what is wrong
             raise
-        self._call(self.native_forward, arrays, output)
+        self.call(self.native_forward, arrays, output)
         return _arrays.finish(output, like)
 
     def backward(self, *arrays: Any, grad_output: Any, wanted: Optional[Iterable[str]]) -> tuple[Any, ...]:
         """A gradient for each of self.gradients: None where it is not wanted."""
         flags = self._flags(wanted)
-        torch_operator = self._torch_operator(arrays[0])
-        if torch_operator is not None:
-            gradients = iter(torch_operator.backward(*arrays, grad_output, flags))
+        side = self._side((*arrays, grad_output))
+        if side is not None:
+            gradients = iter(side.backward(*arrays, grad_output, flags))
             return tuple(next(gradients) if flag else None for flag in flags)
         like = [arrays[i] for i in self.gradient_positions]
         try:
             results = [_arrays.empty(array.shape, array) if flag else None for array, flag in zip(like, flags)]
         except Exception:
-            self._call(self.native_backward, arrays, grad_output, *(None for _ in flags))
+            self.call(self.native_backward, arrays, grad_output, *(None for _ in flags))
             raise
-        self._call(self.native_backward, arrays, grad_output, *results)
+        self.call(self.native_backward, arrays, grad_output, *results)
         return tuple(None if result is None else _arrays.finish(result, array) for result, array in zip(results, like))
 
-    def _call(self, native: Any, arrays: tuple[Any, ...], *others: Any) -> None:
+    def call(self, native: Any, arrays: Sequence[Any], *others: Any) -> None:
         try:
             native(OWN_THREADS, *arrays, *others)
         except Exception as error:
@@ -119,15 +122,22 @@ class Operator:
                 raise ValueError(f"wanted: expected names out of {', '.join(self.gradients)}, got {name!r}")
         return [name in names for name in self.gradients]
 
-    def _torch_operator(self, value: Any) -> Any:
-        """deformkit.torch's side of this operator if `value` is a tensor, else None."""
-        kind = type(value)
-        if kind not in self.with_torch:
-            is_tensor = any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__)
-            if is_tensor:
-                from . import torch as side  # PyTorch is there, so this does not import it
+    def _side(self, arrays: tuple[Any, ...]) -> Any:
+        """This operator in deformkit.torch if the first array is a tensor, in deformkit.jax if JAX traces any; or None."""
+        side = self._side_of(type(arrays[0]))
+        if side is None and "jax" in sys.modules:
+            for array in arrays[1:]:
+                if isinstance(array, sys.modules["jax"].core.Tracer):
+                    return self._side_of(type(array))
+        return side
 
-                self.with_torch[kind] = side.OPERATORS[self.name]
-            else:
-                self.with_torch[kind] = None
-        return self.with_torch[kind]
+    def _side_of(self, kind: type) -> Any:
+        if kind not in self.sides:
+            self.sides[kind] = None
+            for base in kind.__mro__:
+                framework = base.__module__.split(".")[0]
+                if (framework, base.__name__) in (("torch", "Tensor"), ("jax", "Tracer")):
+                    # The framework is there, so this does not import it.
+                    side = importlib.import_module(f".{framework}", __package__)
+                    self.sides[kind] = side.OPERATORS[self.name]
+        return self.sides[kind]

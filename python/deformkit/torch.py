@@ -1,6 +1,6 @@
 """The operators in PyTorch: torch.ops.deformkit.*, with autograd, autocast, vmap, torch.compile and torch.export.
 
-deformkit imports this by itself when it meets a tensor. Import it by hand to load a program that torch.export saved.
+deformkit imports this by itself once PyTorch is there.
 """
 
 from __future__ import annotations
@@ -248,3 +248,5 @@ class TorchOperator:
 
 
 OPERATORS = {operator.name: TorchOperator(operator) for operator in _DESCRIPTIONS}
+for _description in _DESCRIPTIONS:  # from the first call on, so that torch.compile does not meet a table that grows
+    _description.sides.update({kind: OPERATORS[_description.name] for kind in _plain_types})

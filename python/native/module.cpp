@@ -4,13 +4,14 @@
 #include <nanobind/stl/string.h>
 #include <sys/mman.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "python/native/tensor.h"
+#include "python/native/threads.h"
+#include "python/native/xla.h"
 
 namespace deformkit::python {
 
@@ -41,40 +42,6 @@ void check(deformkit_status status) {
     throw nb::python_error();
 }
 
-/// The library's number of threads is that of the process. A caller with a number of its own, such as PyTorch, lends it to its
-/// calls; the next call without one gets back what was there before. Guarded by the GIL.
-class Threads {
-public:
-    static constexpr int kNone = -1;
-
-    void lend(int count) {
-        if (count == lent_) {
-            return;
-        }
-        if (lent_ == kNone) {
-            own_ = get();
-        }
-        check(deformkit_set_num_threads(count == kNone ? own_ : count));
-        lent_ = count;
-    }
-
-    void set(int count) {
-        check(deformkit_set_num_threads(count));
-        lent_ = kNone;
-    }
-
-    int get() const {
-        const int count = lent_ == kNone ? deformkit_get_num_threads() : own_;
-        if (count < 0) {
-            check(DEFORMKIT_INVALID_VALUE);
-        }
-        return count;
-    }
-
-private:
-    int own_ = 0, lent_ = kNone;
-};
-
 Threads threads;
 
 template <typename... Tensors, typename... Views>
@@ -102,7 +69,7 @@ void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Te
     module.def(
         name,
         [function](int thread_count, AnyArray<Tensors>... arrays) {
-            threads.lend(thread_count);
+            check(threads.lend(thread_count));
             Tensor tensors[] = {{arrays, !std::is_const_v<Tensors>, I}...};  // in order: an error is the first wrong one's
             call(function, tensors[I]...);
         },
@@ -135,8 +102,19 @@ NB_MODULE(_native, module) {
     bind(module, "geometric_kernel_attention_backward", deformkit_geometric_kernel_attention_backward);
 
     module.def("prefer_huge_pages", prefer_huge_pages);
-    module.def("set_num_threads", [](int count) { threads.set(count); });
-    module.def("get_num_threads", [] { return threads.get(); });
+    module.def("set_num_threads", [](int count) { check(threads.set(count)); });
+    module.def("get_num_threads", [] {
+        const int count = threads.get();
+        check(count < 0 ? DEFORMKIT_INVALID_VALUE : DEFORMKIT_OK);
+        return count;
+    });
+    module.def("xla_handlers", [] {
+        nb::dict handlers;
+        for (const XlaHandler &handler : xla_handlers(threads)) {
+            handlers[handler.name] = nb::capsule(reinterpret_cast<void *>(handler.function));
+        }
+        return handlers;
+    });
     module.def(
         "set_target",
         [](std::optional<std::string> target) { check(deformkit_set_target(target ? target->c_str() : nullptr)); },

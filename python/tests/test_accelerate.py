@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 import transformers_models as models  # noqa: E402
 
 import deformkit  # noqa: E402
+from deformkit.adapters.accelerate import stand_ins  # noqa: E402
 
 EPSILON = 2.0**-23
 
@@ -167,19 +168,18 @@ def test_other_devices_go_on_as_before() -> None:
         module = model.get_submodule(name)
         value = torch.empty(1, 6, 2, 8, device="meta")
         locations, weights = torch.empty(1, 5, 2, 1, 4, 2, device="meta"), torch.empty(1, 5, 2, 1, 4, device="meta")
-        names: set[str] = set()
-        forward = module.forward
-        if "MultiScale" in type(module).__name__:
-            with torch.profiler.profile() as profile:
-                forward(value, None, [(2, 3)], None, locations, weights, 64)
+        run = module.forward.function if "forward" in vars(module) else None
+        if isinstance(run, stand_ins.Function):
+            call = run
+            arguments: Any = (value, None, [(2, 3)], None, locations, weights, 64)
         else:
-            functions = {**vars(module), **forward.__func__.__globals__}
-            function = next(v for v in functions.values() if hasattr(v, "deformkit_original"))
-            with torch.profiler.profile() as profile:
-                if function.deformkit_original.__name__.endswith("_v2"):
-                    function(value, [(2, 3)], locations.flatten(3, 4), weights.flatten(3, 4), [4])
-                else:
-                    function(value, [(2, 3)], locations, weights)
+            functions = {**vars(module), **(run.__func__.__globals__ if run else {})}
+            call = next(v for v in functions.values() if isinstance(v, stand_ins.Function))
+            arguments = (value, [(2, 3)], locations, weights)
+            if call.original.__name__.endswith("_v2"):
+                arguments = (value, [(2, 3)], locations.flatten(3, 4), weights.flatten(3, 4), [4])
+        with torch.profiler.profile() as profile:
+            call(*arguments)
         names = {event.key for event in profile.key_averages()}
         assert any("grid_sampler" in key for key in names) and not any("deformkit" in key for key in names)
 

@@ -12,7 +12,7 @@ from problems import PROBLEMS  # noqa: E402
 from test_torch import tensors_of  # noqa: E402
 
 import deformkit  # noqa: E402
-from deformkit.adapters import _msda, accelerate, deformable_detr, mmcv  # noqa: E402
+from deformkit.adapters import _msda, deformable_detr, mmcv  # noqa: E402
 
 MSDA = next(problem for problem in PROBLEMS if problem.kernels == "msda")
 
@@ -73,10 +73,3 @@ def test_errors_name_the_callers_arguments() -> None:
     for function, arguments, name in cases:
         with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
             function(*arguments)
-
-
-def test_errors_of_a_module_name_its_arguments() -> None:
-    """The operator's module of transformers calls one of them otherwise than deformkit does."""
-    value, shapes, starts, locations, weights = tensors_of(MSDA)
-    with pytest.raises(ValueError, match="^level_start_index: expected"):
-        accelerate._operator_forward(torch.nn.Module(), value, shapes, None, starts[1:], locations, weights, 64)

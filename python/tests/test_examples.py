@@ -14,7 +14,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example(example: Path) -> None:
-    for framework in ("torch", "transformers", "jax"):
+    for framework in ("torch", "transformers", "jax", "onnxruntime"):
         if re.search(rf"^(import|from) {framework}\b", example.read_text(), re.M):
             pytest.importorskip(framework)
     done = subprocess.run([sys.executable, example], capture_output=True, text=True)

@@ -37,6 +37,12 @@ def test_every_operator_has_a_script(problem: Problem) -> None:
     assert problem.name in deformkit.mx_driving.__all__
 
 
+def names_of(problem: Problem) -> list[str]:
+    """What the original calls its arguments."""
+    function = getattr(deformkit.mx_driving, problem.name).__self__
+    return list(function.signature.names.values())
+
+
 def test_arguments_and_path(tmp_path: Path) -> None:
     """As python script.py ARGUMENTS."""
     (tmp_path / "beside.py").write_text("NAME = 'beside'\n")
@@ -83,6 +89,39 @@ print("done")
     assert "Warning" not in done.stderr
 
 
+def test_patch_of_mmcv(tmp_path: Path) -> None:
+    """mmcv's attention computes with the library, on either of its ways."""
+    pytest.importorskip("mmcv", exc_type=ImportError)
+    script = tmp_path / "script.py"
+    script.write_text("""
+import sys, types
+sys.modules.setdefault("mmcv._ext", type("Extension", (types.ModuleType,), {"__getattr__": lambda self, name: None})("mmcv._ext"))
+import torch, deformkit
+from mmcv.ops import multi_scale_deform_attn as mmcv_ops
+from mx_driving.patcher import Patch, PatcherBuilder, msda
+torch.manual_seed(0)
+attention = mmcv_ops.MultiScaleDeformableAttention(embed_dims=64, num_heads=4, num_levels=1, num_points=4, batch_first=True)
+attention.eval()
+shapes, starts = torch.tensor([[12, 20]]), torch.tensor([0])
+query, value, points = torch.randn(2, 30, 64), torch.randn(2, 240, 64), torch.rand(2, 30, 1, 2)
+def call():
+    return attention(query, value=value, reference_points=points, spatial_shapes=shapes, level_start_index=starts)
+before, variant = call(), deformkit.last_variant()
+with PatcherBuilder().add_module_patch("mmcv", Patch(msda)).build():
+    after = call()
+assert variant == "" and deformkit.last_variant().startswith("msda_forward") and torch.allclose(after, before, atol=1e-5)
+locations, weights = torch.rand(2, 30, 4, 1, 4, 2), torch.rand(2, 30, 4, 1, 4, requires_grad=True)
+tensors = (value.view(2, 240, 4, 16), shapes, starts, locations, weights)
+output = mmcv_ops.MultiScaleDeformableAttnFunction.apply(*tensors, 64)
+assert torch.equal(output, mmcv_ops.multi_scale_deformable_attn_pytorch(*tensors[:2], *tensors[3:]))
+output.sum().backward()
+assert weights.grad.abs().max() > 0
+print("done")
+""")
+    done = run(script)
+    assert done.stdout == "done\n", done.stderr
+
+
 def test_usage() -> None:
     assert run().returncode == 2
     assert "no such file" in run("nowhere.py").stderr
@@ -124,12 +163,35 @@ def test_old_name_warns() -> None:
 
 def test_errors_name_the_callers_arguments(problem: Problem) -> None:
     function, tensors = getattr(deformkit.mx_driving, problem.name), tensors_of(problem)
-    for i, name in enumerate(problem.operator.arguments):
+    for i, name in enumerate(names_of(problem)):
         for wrong in (None, tensors[i][None]):
             with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
                 function(*tensors[:i], wrong, *tensors[i + 1 :])
-    with pytest.raises(TypeError, match=problem.operator.arguments[-1]):
-        function(*tensors[:-1])
+    for arguments in (tensors[:-1], [*tensors, 64]):
+        with pytest.raises(TypeError, match=", ".join(names_of(problem))):
+            function(*arguments)
+
+
+def test_compiled(problem: Problem) -> None:
+    """As one graph, with its gradients."""
+    function, tensors = getattr(deformkit.mx_driving, problem.name), tensors_of(problem)
+    compiled = torch.compile(lambda *inputs: function(*inputs) * 2, fullgraph=True, backend="aot_eager")
+    result = compiled(*tensors)
+    assert torch.equal(result, function(*tensors) * 2)
+    positions = problem.operator.gradient_positions
+    inputs = [tensors[i] for i in positions]
+    grad_output = torch.rand_like(result)
+    expected = torch.autograd.grad(function(*tensors), inputs, 2 * grad_output)
+    for gradient, other in zip(torch.autograd.grad(result, inputs, grad_output), expected):
+        assert torch.equal(gradient, other)
+
+
+def test_second_derivatives_are_refused(problem: Problem) -> None:
+    tensors = tensors_of(problem)
+    output = getattr(deformkit.mx_driving, problem.name)(*tensors)
+    (gradient,) = torch.autograd.grad(output, tensors[0], torch.ones_like(output).requires_grad_(), create_graph=True)
+    with pytest.raises(RuntimeError, match="second derivatives"):
+        gradient.sum().backward()
 
 
 def test_errors_of_the_old_name() -> None:

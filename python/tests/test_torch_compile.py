@@ -60,14 +60,20 @@ def test_compile_under_autocast(problem: Problem) -> None:
         assert torch.equal(result, problem.forward(tensors[0].bfloat16(), *tensors[1:]))
 
 
-def test_first_call_may_be_traced() -> None:
-    """In a process where deformkit came before PyTorch, so that it has seen no tensor yet."""
-    code = """
-import deformkit, torch
+@pytest.mark.parametrize("imports", ["deformkit, torch", "torch, deformkit"])
+def test_first_call_may_be_traced(imports: str) -> None:
+    """In a process where deformkit has seen no tensor yet, whichever came first; and it compiles once."""
+    code = f"""
+import {imports}
+from torch._dynamo.testing import CompileCounter
+print(torch.ops.deformkit.multi_scale_deformable_attn)
 locations, weights = torch.rand(1, 2, 1, 1, 3, 2), torch.rand(1, 2, 1, 1, 3)
 arguments = [torch.rand(1, 6, 1, 4), torch.tensor([[2, 3]]), torch.tensor([0]), locations, weights]
-compiled = torch.compile(deformkit.multi_scale_deformable_attn, fullgraph=True, backend="eager")
-assert torch.equal(compiled(*arguments), deformkit.multi_scale_deformable_attn(*arguments))
+counter = CompileCounter()
+compiled = torch.compile(deformkit.multi_scale_deformable_attn, fullgraph=True, backend=counter)
+for _ in range(3):
+    assert torch.equal(compiled(*arguments), deformkit.multi_scale_deformable_attn(*arguments))
+assert counter.frame_count == 1
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -35,9 +35,9 @@ def test_contents(wheel: Path) -> None:
     package = {str(p.relative_to(ROOT / "python")) for p in (ROOT / "python/deformkit").rglob("*") if p.is_file()}
     package = {name for name in package if "__pycache__" not in name}
     assert "deformkit/py.typed" in package
-    (native,) = [name for name in names if name.endswith(".so")]
-    assert native.startswith("deformkit/_native.")
-    assert {name for name in names if ".dist-info/" not in name} == package | {native}
+    (native,) = [name for name in names if name.startswith("deformkit/_native.") and name.endswith(".so")]
+    libraries = {"deformkit/libdeformkit.so.0", "deformkit/libdeformkit_onnxruntime.so"}
+    assert {name for name in names if ".dist-info/" not in name} == package | libraries | {native}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
@@ -72,20 +72,18 @@ print(deformkit.__file__, out.item())
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.split() == [str(tmp_path / "deformkit/__init__.py"), "3.5"]
-    (native,) = (tmp_path / "deformkit").glob("_native*.so")
-    needed = subprocess.run(["readelf", "-d", native], capture_output=True, text=True, check=True).stdout
-    libraries = {line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line}
-    assert libraries <= {
-        "libc.so.6",
-        "libm.so.6",
-        "libdl.so.2",
-        "libpthread.so.0",
-        "libstdc++.so.6",
-        "libgcc_s.so.1",
-        "ld-linux-x86-64.so.2",
-    }
-    symbols = subprocess.run(["nm", "-D", "--defined-only", native], capture_output=True, text=True, check=True).stdout
-    assert "PyInit__native" in symbols and "deformkit_" not in symbols and "halide_" not in symbols
+    system = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1"}
+    system.add("ld-linux-x86-64.so.2")
+    own = "libdeformkit.so.0"
+    exported = {"_native.": "PyInit__native", own: "deformkit_", "libdeformkit_onnxruntime.so": "RegisterCustomOps"}
+    for path in (tmp_path / "deformkit").glob("*.so*"):
+        sections = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+        needed = {line.split("[")[1].rstrip("]") for line in sections.splitlines() if "(NEEDED)" in line}
+        assert needed <= system | ({own} if path.name != own else set())
+        (prefix,) = [symbol for name, symbol in exported.items() if path.name.startswith(name)]
+        dump = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
+        symbols = [line.split()[-1] for line in dump.splitlines()]
+        assert symbols and all(symbol.startswith(prefix) for symbol in symbols if not symbol.startswith("_")), path.name
 
 
 def test_manylinux(wheel: Path) -> None:

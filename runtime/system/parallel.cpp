@@ -25,6 +25,7 @@ namespace {
 std::atomic<int> requested_threads{-1};  // 0: one per core; -1: DEFORMKIT_NUM_THREADS has not been looked at
 thread_local HalideErrors *current_errors = nullptr;
 thread_local bool in_loop = false;  // this thread runs a task of a loop that is shared
+thread_local const deformkit_thread_pool *thread_pool = nullptr;
 
 // Halide's own handler ends the process.
 void on_error(void *, const char *message) {
@@ -56,6 +57,11 @@ public:
           closure_(closure) {}
 
     int result() const { return result_; }
+
+    void run_on(const deformkit_thread_pool &pool, int parts) {
+        const auto part = [](void *tasks, int i) { static_cast<Tasks *>(tasks)->work(i); };
+        pool.parallel_for(pool.context, parts, part, this);
+    }
 
 private:
     void work(int seat) override {
@@ -123,7 +129,11 @@ int on_par_for(void *context, halide_task_t task, int begin, int size, uint8_t *
         return run_here(context, task, begin, size, closure);
     }
     Tasks tasks(workspace, threads, context, task, begin, size, closure);
-    tasks.run();
+    if (thread_pool != nullptr && thread_pool->parallel_for != nullptr) {
+        tasks.run_on(*thread_pool, std::min(threads, size));
+    } else {
+        tasks.run();
+    }
     return tasks.result();
 }
 
@@ -149,6 +159,13 @@ int cores() {
 [[noreturn]] void refuse(const char *name, const std::string &number) {
     throw Failure(DEFORMKIT_INVALID_VALUE,
                   std::string(name) + ": expected a number from 0 to " + std::to_string(kMostThreads) + ", got " + number);
+}
+
+int required_thread_count(int num_threads) {
+    if (num_threads < 0 || num_threads > kMostThreads) {
+        refuse("num_threads", std::to_string(num_threads));
+    }
+    return num_threads;
 }
 
 int requested() {
@@ -179,7 +196,7 @@ int num_threads() {
     if (const Workspace *workspace = Workspace::current()) {
         return std::max(1, workspace->workers());
     }
-    const int n = requested();
+    const int n = thread_pool != nullptr ? required_thread_count(thread_pool->num_threads) : requested();
     return n > 0 ? n : cores();
 }
 
@@ -205,12 +222,13 @@ void detail::parallel_for(int count, int (*task)(void *context, int i, uint8_t *
 
 deformkit_status deformkit_set_num_threads(int num_threads) {
     return deformkit::guarded([&] {
-        if (num_threads < 0 || num_threads > deformkit::kMostThreads) {
-            deformkit::refuse("num_threads", std::to_string(num_threads));
-        }
         deformkit::requested();
-        deformkit::requested_threads.store(num_threads, std::memory_order_relaxed);
+        deformkit::requested_threads.store(deformkit::required_thread_count(num_threads), std::memory_order_relaxed);
     });
+}
+
+const deformkit_thread_pool *deformkit_set_thread_pool(const deformkit_thread_pool *pool) {
+    return std::exchange(deformkit::thread_pool, pool);
 }
 
 int deformkit_get_num_threads(void) {

@@ -61,20 +61,29 @@ def from_ragged(
         if tensor.ndim != ndim or tensor.shape[3] != sum(points):
             expected = f"{ndim} axes, the fourth of {sum(points)} (the sum of num_points_list)"
             raise ValueError(f"{name}: expected {expected}, got {list(tensor.shape)}")
-    step = math.gcd(*points)
     if isinstance(value_spatial_shapes, torch.Tensor):
         value_spatial_shapes = value_spatial_shapes.tolist()
     shapes, starts = tables(value_spatial_shapes)
     if len(shapes) != len(points):
         raise ValueError(f"num_points_list: expected {len(shapes)} (levels of value_spatial_shapes), got {len(points)}")
-    # A level with twice as many points counts as two levels over the same cells.
+    return multi_scale_deformable_attn(*ragged(value, shapes, starts, sampling_locations, attention_weights, points))
+
+
+def ragged(
+    value: torch.Tensor,
+    shapes: torch.Tensor,
+    starts: torch.Tensor,
+    locations: torch.Tensor,
+    weights: torch.Tensor,
+    points: Sequence[int],
+) -> tuple[torch.Tensor, ...]:
+    """from_ragged's as the operator's: a level with twice as many points counts as two levels over the same cells."""
+    step = math.gcd(*points)
     levels = [level for level, count in enumerate(points) for _ in range(count // step)]
     if len(levels) != len(points):
         shapes, starts = shapes[levels], starts[levels]
     split = (len(levels), step)
-    return multi_scale_deformable_attn(
-        value, shapes, starts, sampling_locations.unflatten(3, split), attention_weights.unflatten(3, split)
-    )
+    return value, shapes, starts, locations.unflatten(3, split), weights.unflatten(3, split)
 
 
 class Function:

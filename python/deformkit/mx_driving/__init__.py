@@ -5,24 +5,5 @@
 
 from __future__ import annotations
 
-from .ops import (
-    AdsDeformableAggregation,
-    GeometricKernelAttentionFunc,
-    MultiScaleDeformableAttnFunction,
-    deformable_aggregation,
-    geometric_kernel_attention,
-    multi_scale_deformable_attn,
-    npu_deformable_aggregation,
-    npu_multi_scale_deformable_attn_function,
-)
-
-__all__ = [
-    "AdsDeformableAggregation",
-    "GeometricKernelAttentionFunc",
-    "MultiScaleDeformableAttnFunction",
-    "deformable_aggregation",
-    "geometric_kernel_attention",
-    "multi_scale_deformable_attn",
-    "npu_deformable_aggregation",
-    "npu_multi_scale_deformable_attn_function",
-]
+from .ops import *  # noqa: F403
+from .ops import __all__  # noqa: F401

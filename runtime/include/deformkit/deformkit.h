@@ -196,6 +196,19 @@ DEFORMKIT_API deformkit_status deformkit_set_num_threads(int num_threads);
 /** What was set, here or by the environment; 0: one per core. Negative if the environment's number makes no sense. */
 DEFORMKIT_API int deformkit_get_num_threads(void);
 
+/** Threads of the caller's, such as a framework's pool, in place of the library's own. */
+typedef struct deformkit_thread_pool {
+    int num_threads; /* that a call may use, 256 at most; 0: one per core */
+    /* Calls part(parts, i) once for each i from 0 to count - 1, on any threads, and returns when all calls have. They need not
+     * run at the same time. NULL: the library's own threads, as many as num_threads says. */
+    void (*parallel_for)(void *context, int count, void (*part)(void *parts, int i), void *parts);
+    void *context;
+} deformkit_thread_pool;
+
+/** What this thread's calls use from now on, and what they used before; NULL: the library's threads and the process's number.
+ * The object must live until it is replaced. */
+DEFORMKIT_API const deformkit_thread_pool *deformkit_set_thread_pool(const deformkit_thread_pool *pool);
+
 /** Gives back to the system all memory that is kept for the next calls and that no running call is using, other threads' too.
  * What is kept is 256 MiB at most, of all threads together, and is given back also when the library is unloaded. */
 DEFORMKIT_API void deformkit_release_memory(void);

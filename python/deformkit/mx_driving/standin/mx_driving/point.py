@@ -1,1 +1,0 @@
-from deformkit.mx_driving import *  # noqa: F401, F403
