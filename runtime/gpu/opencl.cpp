@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -179,11 +180,11 @@ private:
 
 const Driver &opencl_driver() {
     static const Driver *driver = [] {
-        const Driver *made = new OpenClDriver;  // never destroyed: threads may outlive static destructors
+        auto made = std::make_unique<OpenClDriver>();
         // Halide's runtime loads its functions when they are first needed, with no lock.
         const Queue queue = made->own_queue();
         halide_device_sync_global(const_cast<Queue *>(&queue), halide_opencl_device_interface());
-        return made;
+        return made.release();  // never destroyed: threads may outlive static destructors
     }();
     return *driver;
 }

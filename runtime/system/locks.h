@@ -2,7 +2,8 @@
 //
 // A child process has one thread. What another thread of the parent held or was about to initialise at the fork stays as it was
 // for ever: so fork() takes all mutexes first, and nothing else in the library is initialised under a lock. In particular no
-// static within a function has an initialiser that runs.
+// static within a function has an initialiser that runs. runtime/gpu/ keeps its own locks: drivers do not survive a fork either, and
+// calls on the CPU never take them.
 #pragma once
 
 #include <atomic>
