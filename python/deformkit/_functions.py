@@ -24,12 +24,19 @@ class Signature:
         self.names = dict(zip(operator.arguments, names))
         self.options = options
 
-    def check_count(self, function: str, count: int) -> None:
-        least, most = len(self.names), len(self.names) + len(self.options)
-        if not least <= count <= most:
-            names = ", ".join((*self.names.values(), *(f"{name}=None" for name in self.options)))
-            number = str(least) if least == most else f"{least} to {most}"
-            raise TypeError(f"{function}: expected {number} arguments ({names}), got {count}")
+    def in_order(self, function: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """A call's arguments, which PyTorch takes by position only. TypeError if one is missing or unknown."""
+        names = (*self.names.values(), *self.options)
+        least, late = len(self.names), list(names[len(arguments) :])
+        while late and late[-1] in self.options and late[-1] not in named:
+            late.pop()
+        count = len(arguments) + len(named)
+        if len(arguments) + len(late) != count or not least <= count <= len(names) or not named.keys() <= set(late):
+            expected = ", ".join((*names[:least], *(f"{name}=None" for name in names[least:])))
+            number = str(least) if least == len(names) else f"{least} to {len(names)}"
+            by_name = f" ({', '.join(named)} by name)" if named else ""
+            raise TypeError(f"{function}: expected {number} arguments ({expected}), got {count}{by_name}")
+        return (*arguments, *(named[name] for name in late))
 
     def forward(self, ctx: Any, *tensors: torch.Tensor, dtype: Optional[torch.dtype] = None) -> torch.Tensor:
         """Tables as integers, and what has gradients in the first tensor's type, or in `dtype`."""
@@ -62,11 +69,10 @@ class Signature:
 
 
 class OperatorFunction(torch.autograd.Function):
-    """Counts the arguments before PyTorch does, which would not say their names."""
+    """Looks at its arguments before PyTorch does, which would not say their names."""
 
     signature: Signature
 
     @classmethod
-    def apply(cls, *arguments: Any) -> Any:
-        cls.signature.check_count(cls.__name__, len(arguments))
-        return super().apply(*arguments)
+    def apply(cls, *arguments: Any, **named: Any) -> Any:
+        return super().apply(*cls.signature.in_order(cls.__name__, arguments, named))

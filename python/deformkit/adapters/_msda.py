@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from .._msda import multi_scale_deformable_attn
+from .._functions import OperatorFunction, Signature
+from .._msda import OPERATOR, multi_scale_deformable_attn
 
 
 @functools.lru_cache(maxsize=256)
@@ -39,8 +40,17 @@ def tables(spatial_shapes: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def from_shapes(
     value: torch.Tensor, value_spatial_shapes: Any, sampling_locations: torch.Tensor, attention_weights: torch.Tensor
 ) -> torch.Tensor:
-    """[B, K, M, D], (H, W) of each level, [B, Q, M, L, P, 2], [B, Q, M, L, P]: [B, Q, M * D]."""
+    """[B, K, M, D], (H, W) of each level, [B, Q, M, L, P, 2], [B, Q, M, L, P]: [B, Q, M * D].
+
+    The result has the type that PyTorch's operators make, of which the originals consist: the wider one of value and weights, and
+    under autocast at least float32."""
     shapes, starts = tables(value_spatial_shapes)
+    if torch.is_autocast_enabled("cpu"):
+        output = multi_scale_deformable_attn(value, shapes, starts, sampling_locations, attention_weights)
+        return output.to(torch.promote_types(output.dtype, torch.float32))
+    if value.dtype != attention_weights.dtype and value.is_floating_point() and attention_weights.is_floating_point():
+        wider = torch.promote_types(value.dtype, attention_weights.dtype)
+        value, sampling_locations, attention_weights = (t.to(wider) for t in (value, sampling_locations, attention_weights))
     return multi_scale_deformable_attn(value, shapes, starts, sampling_locations, attention_weights)
 
 
@@ -86,20 +96,27 @@ def ragged(
     return value, shapes, starts, locations.unflatten(3, split), weights.unflatten(3, split)
 
 
-class Function:
-    """Stands in for a torch.autograd.Function, of which callers use `apply`."""
+SIGNATURE = Signature(OPERATOR, OPERATOR.arguments, options=("im2col_step",))
+
+
+class Function(OperatorFunction):
+    """apply() computes in the type of `value`, under autocast as well. im2col_step, the number of examples that the original
+    works on at a time, has no effect."""
+
+    signature = SIGNATURE
 
     @staticmethod
-    def apply(
+    def forward(
+        ctx: Any,
         value: torch.Tensor,
         value_spatial_shapes: torch.Tensor,
         value_level_start_index: torch.Tensor,
         sampling_locations: torch.Tensor,
         attention_weights: torch.Tensor,
-        im2col_step: int = 64,
+        im2col_step: Any = None,
     ) -> torch.Tensor:
-        """multi_scale_deformable_attn, differentiable. im2col_step, the number of examples that the original works on at a time,
-        is ignored."""
-        return multi_scale_deformable_attn(
-            value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
-        )
+        return SIGNATURE.forward(ctx, value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
+        return SIGNATURE.backward(ctx, grad_output)
