@@ -334,6 +334,13 @@ TEST_F(Cuda, ItemsOf31BitsOfElementsAreRefused) {
     }
 }
 
+/// A block has 1024 threads at most, each with 16 bytes of channels.
+TEST_F(Cuda, WideHeadsGoInPieces) {
+    const OnCuda on_cuda(MsdaCase({"", 1, 5, 1, 8200, {{3, 4}}, 2, Locations::kWide}, Type::kF32, Pass::kForward));
+    ASSERT_EQ(on_cuda.call(), DEFORMKIT_OK) << deformkit_last_error();
+    EXPECT_EQ(with(calls(), "cuLaunchKernel").size(), 3U);
+}
+
 TEST_F(Cuda, AnotherForcedTargetIsNoVariant) {
     ASSERT_EQ(deformkit_set_target("opencl"), DEFORMKIT_OK);
     EXPECT_EQ(OnCuda(msda()).call(), DEFORMKIT_NO_VARIANT);

@@ -229,6 +229,9 @@ const bool registered = [] {
     }
     for_each_variant<DaCase>(Pass::kBackward, "Da", "subsets",
                              [](const Variant &v) { check_subsets(DaCase(kMixed, v.type(), Pass::kBackward), v); });
+    static const DaWorkload wide = {"channels_8200", 2, 3, 2, 2, {{3, 4}, {2, 2}}, 1, 8200, 0.8};
+    for_each_variant<DaCase>(
+        Pass::kForward, "DaShapes", wide.name, [](const Variant &v) { check_shapes(Pass::kForward, wide, v); }, Rows::kDevices);
     for (const char *name : {"groups_8_of_32", "groups_5_of_7", "many_batches"}) {
         for_each_variant<DaCase>(
             Pass::kBackward, "DaInOrder", name,

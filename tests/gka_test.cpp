@@ -290,6 +290,10 @@ const bool registered = [] {
     }
     for_each_variant<GkaCase>(Pass::kBackward, "Gka", "subsets",
                               [](const Variant &v) { check_subsets(GkaCase(kMixed, v.type(), Pass::kBackward), v); });
+    static const MsdaWorkload wide = {"channels_8200", 2, 3, 2, 8200, {{3, 4}, {2, 2}}, 2, Locations::kWide};
+    for_each_variant<GkaCase>(
+        Pass::kForward, "GkaShapes", wide.name, [](const Variant &v) { check_shapes(Pass::kForward, wide, v); },
+        Rows::kDevices);
     for (const MsdaWorkload *workload : {&kMixed, &kOddSizes, &kCrowded, &many_heads}) {
         for_each_variant<GkaCase>(
             Pass::kBackward, "GkaInOrder", workload->name,

@@ -130,6 +130,12 @@ const bool registered = [] {
             Rows::kThreads);
     }
     for_each_variant<MsdaCase>(Pass::kForward, "MsdaShapes", "kernels", check_kernels);
+    // More than the threads of a block on a GPU take.
+    static const MsdaWorkload wide = {"channels_8200", 2, 3, 2, 8200, {{3, 4}, {2, 2}}, 2, Locations::kWide};
+    for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+        for_each_variant<MsdaCase>(
+            pass, "MsdaShapes", wide.name, [=](const Variant &v) { check_shapes(pass, wide, v); }, Rows::kDevices);
+    }
     std::vector<MsdaWorkload> subsets = large_workloads();
     for (const char *name : {"channels_7", "samples_1x2", "one_of_everything", "no_queries", "no_keys", "no_batch", "no_levels",
                              "no_points", "no_heads", "no_channels"}) {

@@ -224,7 +224,14 @@ void run_forward(const MsdaForwardCall &call, const Queue &queue) {
         return;
     }
     for_items({&a.value, &a.sampling_locations, &a.attention_weights, &call.output}, [&](int64_t first, int64_t count) {
-        run_forward<Operator>(part_of(a, first, count), slice(call.output, 0, first, count), queue);
+        const MsdaInputs items = part_of(a, first, count);
+        const Tensor output = slice(call.output, 0, first, count);
+        for_channels(output, [&](int64_t channel, int64_t channels) {
+            MsdaInputs part = items;
+            part.D = channels;
+            part.value = slice(items.value, 3, channel, channels);
+            run_forward<Operator>(part, slice(output, 3, channel, channels), queue);
+        });
     });
 }
 

@@ -67,7 +67,7 @@ Tiles tiles(const Variant &kernel, int64_t block_threads, int64_t lanes, int64_t
     const int64_t by_threads = std::clamp<int64_t>(block_threads / lanes, 1, groups);
     const int64_t by_memory = group_bytes == 0 ? groups : (kSharedBytes - item_bytes) / group_bytes;
     const int64_t of_groups = std::clamp<int64_t>(by_memory, 1, by_threads), bytes = item_bytes + of_groups * group_bytes;
-    require_shared(kernel, bytes);
+    require_shared(kernel, lanes > kMostThreads ? kSharedBytes + 1 : bytes);
     return {
         std::clamp<int64_t>(std::min(block_threads / (lanes * of_groups), kSharedBytes / bytes), 1, std::min(kMostTile, items)),
         of_groups};
@@ -206,7 +206,14 @@ void run(const DaForwardCall &call, const Queue &queue) {
         return;
     }
     for_items({&a.feature_maps, &a.sample_locations, &a.weights, &call.output}, [&](int64_t first, int64_t count) {
-        run_forward(part_of(a, first, count), slice(call.output, 0, first, count), queue);
+        const DaInputs items = part_of(a, first, count);
+        const Tensor output = slice(call.output, 0, first, count);
+        for_channels(output, [&](int64_t channel, int64_t channels) {
+            DaInputs part = items;
+            part.D = channels;
+            part.feature_maps = slice(items.feature_maps, 3, channel, channels);
+            run_forward(part, slice(output, 3, channel, channels), queue);
+        });
     });
 }
 

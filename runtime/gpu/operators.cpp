@@ -137,6 +137,13 @@ const Tensor *part_of(const Tensor *gradient, int64_t first, int64_t count, Tens
     return &part;
 }
 
+void for_channels(const Tensor &rows, const std::function<void(int64_t first, int64_t count)> &run) {
+    const int64_t channels = rows.shape[rows.ndim - 1], at_once = kMostThreads * lane_channels(rows);
+    for (int64_t first = 0; first < channels; first += at_once) {
+        run(first, std::min(at_once, channels - first));
+    }
+}
+
 void for_items(std::initializer_list<const Tensor *> tensors, const std::function<void(int64_t first, int64_t count)> &run) {
     const int64_t items = (*tensors.begin())->shape[0], at_once = items_at_once(tensors);
     for (int64_t first = 0; first < items; first += at_once) {

@@ -22,6 +22,7 @@ void run(const GkaBackwardCall &call, const Queue &queue);
 constexpr int64_t kSharedBytes = 46 << 10;
 /// Threads along the axis of queries, at most.
 constexpr int64_t kMostTile = 64;
+constexpr int64_t kMostThreads = 1024;  // of a block
 /// Queries of a block of threads, of which `threads` take one, with so many bytes of the block's own memory.
 int64_t query_tile(int64_t block_threads, int64_t threads, int64_t bytes);
 /// Threads that add a query's products, of neighbouring channels, to a map's gradient.
@@ -75,6 +76,8 @@ void require_order(const Tensor *gradient);
 /// Items of a gradient, in `part`; nullptr where that is not wanted.
 const Tensor *part_of(const Tensor *gradient, int64_t first, int64_t count, Tensor &part);
 
+/// Channels of a head or group, the last axis, in pieces: of each, a thread takes 16 bytes.
+void for_channels(const Tensor &rows, const std::function<void(int64_t first, int64_t count)> &run);
 /// Calls with ranges of the first axis within which all of these tensors, of which some may be nullptr, have less than 2^31
 /// elements: kernels' indices have 32 bits. Throws where one item has more.
 void for_items(std::initializer_list<const Tensor *> tensors, const std::function<void(int64_t first, int64_t count)> &run);
