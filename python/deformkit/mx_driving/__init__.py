@@ -6,4 +6,3 @@
 from __future__ import annotations
 
 from .ops import *  # noqa: F403
-from .ops import __all__  # noqa: F401

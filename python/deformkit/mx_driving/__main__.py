@@ -1,4 +1,6 @@
-"""python -m deformkit.mx_driving script.py [ARGUMENTS]: runs a script that was written for mx_driving, on the CPU."""
+"""python -m deformkit.mx_driving script.py [ARGUMENTS]: runs a script that was written for mx_driving, on the CPU.
+
+Python processes that it starts find the same."""
 
 import os
 import runpy
@@ -18,7 +20,9 @@ def main() -> None:
     sys.argv = sys.argv[1:]
     # As python script.py would have it, with the stand-ins before everything else.
     sys.path[0] = os.path.dirname(os.path.abspath(script))
-    sys.path.insert(0, str(Path(__file__).parent / "standin"))
+    stand_ins = str(Path(__file__).parent / "standin")
+    sys.path.insert(0, stand_ins)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (stand_ins, os.environ.get("PYTHONPATH"))))
     runpy.run_path(script, run_name="__main__")
 
 

@@ -1,0 +1,1 @@
+from . import common_utils, testcase  # noqa: F401
