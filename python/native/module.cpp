@@ -4,13 +4,13 @@
 #include <nanobind/stl/string.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "python/native/tensor.h"
-#include "python/native/threads.h"
 #include "python/native/xla.h"
 
 namespace deformkit::python {
@@ -42,14 +42,19 @@ void check(deformkit_status status) {
     throw nb::python_error();
 }
 
-Threads threads;
+/// The library's own number of threads, which is that of the process; other callers, such as PyTorch, have one of their own.
+constexpr int kOwnThreads = -1;
+constexpr int kMostThreads = 256;
 
 template <typename... Tensors, typename... Views>
-void call(deformkit_status (*function)(Tensors *...), Views &&...tensors) {
+void call(deformkit_status (*function)(Tensors *...), int threads, Views &&...tensors) {
+    const deformkit_thread_pool pool = {std::min(threads, kMostThreads), nullptr, nullptr};
     deformkit_status status;
     {
         const nb::gil_scoped_release release;
+        const deformkit_thread_pool *before = deformkit_set_thread_pool(threads == kOwnThreads ? nullptr : &pool);
         status = function(tensors.get()...);
+        deformkit_set_thread_pool(before);
     }
     check(status);  // the message belongs to this thread
 }
@@ -62,16 +67,14 @@ auto or_none() {
     return nb::arg().none();
 }
 
-/// name(threads, *tensors): outputs are the arguments that the C function does not take as const. threads is Threads::kNone
-/// where the caller has no number of its own.
+/// name(threads, *tensors): outputs are the arguments that the C function does not take as const.
 template <typename... Tensors, size_t... I>
 void bind(nb::module_ &module, const char *name, deformkit_status (*function)(Tensors *...), std::index_sequence<I...>) {
     module.def(
         name,
-        [function](int thread_count, AnyArray<Tensors>... arrays) {
-            check(threads.lend(thread_count));
+        [function](int threads, AnyArray<Tensors>... arrays) {
             Tensor tensors[] = {{arrays, !std::is_const_v<Tensors>, I}...};  // in order: an error is the first wrong one's
-            call(function, tensors[I]...);
+            call(function, threads, tensors[I]...);
         },
         nb::arg(), or_none<Tensors>()...);
 }
@@ -102,15 +105,15 @@ NB_MODULE(_native, module) {
     bind(module, "geometric_kernel_attention_backward", deformkit_geometric_kernel_attention_backward);
 
     module.def("prefer_huge_pages", prefer_huge_pages);
-    module.def("set_num_threads", [](int count) { check(threads.set(count)); });
+    module.def("set_num_threads", [](int count) { check(deformkit_set_num_threads(count)); });
     module.def("get_num_threads", [] {
-        const int count = threads.get();
+        const int count = deformkit_get_num_threads();
         check(count < 0 ? DEFORMKIT_INVALID_VALUE : DEFORMKIT_OK);
         return count;
     });
     module.def("xla_handlers", [] {
         nb::dict handlers;
-        for (const XlaHandler &handler : xla_handlers(threads)) {
+        for (const XlaHandler &handler : xla_handlers()) {
             handlers[handler.name] = nb::capsule(reinterpret_cast<void *>(handler.function));
         }
         return handlers;

@@ -1,5 +1,7 @@
 #include "python/native/xla.h"
 
+#include <deformkit/deformkit.h>
+
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -7,8 +9,6 @@
 namespace deformkit::python {
 
 namespace {
-
-Threads *threads;
 
 xla::Error *error(const xla::CallFrame *frame, xla::ErrorCode code, const char *message) {
     xla::ErrorArguments arguments = {sizeof(xla::ErrorArguments), nullptr, message, code};
@@ -125,9 +125,6 @@ struct Handler<kFunction> {
         if (inputs != frame->arguments.size || results != frame->results.size) {
             return error(frame, xla::kInvalidArgument, "too many arguments or results");
         }
-        if (const deformkit_status status = threads->lend(Threads::kNone); status != DEFORMKIT_OK) {
-            return error(frame, status);
-        }
         return error(frame, run(tensors, std::index_sequence_for<Tensors...>()));
     }
 };
@@ -141,8 +138,7 @@ xla::Error *refuse(xla::CallFrame *frame) {
 
 }  // namespace
 
-std::vector<XlaHandler> xla_handlers(Threads &of_process) {
-    threads = &of_process;
+std::vector<XlaHandler> xla_handlers() {
     return {
         {"msda_forward", Handler<deformkit_msda_forward>::call},
         {"msda_backward", Handler<deformkit_msda_backward>::call},
