@@ -3,10 +3,11 @@
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/deformkit)
-install(TARGETS deformkit deformkit_static deformkit_ascend deformkit_onnxruntime EXPORT deformkitTargets
+install(TARGETS deformkit deformkit_static deformkit_ascend deformkit_onnxruntime deformkit_torch EXPORT deformkitTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT deformkitTargets NAMESPACE deformkit:: DESTINATION ${package_dir})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/deformkit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/deformkit ${PROJECT_SOURCE_DIR}/compat/torch/include/deformkit
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${PROJECT_BINARY_DIR}/generated/deformkit_lists/deformkit/types.inc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deformkit)
 # In a folder of their own, so that the vendor's names are found only by those who ask for deformkit::ascend.

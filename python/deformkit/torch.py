@@ -6,6 +6,7 @@ deformkit imports this by itself once PyTorch is there.
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any, Callable
 
 import torch
@@ -74,6 +75,11 @@ def _follow_pytorch(tensor: torch.Tensor) -> None:
         _native.set_deterministic(must)
 
 
+def library_path() -> str:
+    """libdeformkit_torch.so, for C++ programs that run packages of AOTInductor or TorchScript modules: docs/deploy.md."""
+    return str(Path(_native.__file__).absolute().with_name("libdeformkit_torch.so.0"))
+
+
 def _autograd_function(name: str, **methods: Callable[..., Any]) -> Any:
     return type(name, (torch.autograd.Function,), {key: staticmethod(method) for key, method in methods.items()})
 
@@ -88,7 +94,8 @@ class TorchOperator:
         # wanted: one for each of operator.gradients; the result holds only those.
         schemas = [f"({arguments}) -> Tensor", f"({arguments}, Tensor grad_output, bool[] wanted) -> Tensor[]"]
         for name, schema in zip(names, schemas):
-            _library.define(name + schema, tags=[torch.Tag.pt2_compliant_tag])
+            if not hasattr(torch.ops.deformkit, name):  # libdeformkit_torch.so may have been loaded first
+                _library.define(name + schema, tags=[torch.Tag.pt2_compliant_tag])
         self.forward_op, self.backward_op = (getattr(torch.ops.deformkit, name).default for name in names)
 
         # For every device: the library tells what is wrong with a tensor of one that it does not know.

@@ -36,7 +36,7 @@ def test_contents(wheel: Path) -> None:
     package = {name for name in package if "__pycache__" not in name}
     assert "deformkit/py.typed" in package
     (native,) = [name for name in names if name.startswith("deformkit/_native.") and name.endswith(".so")]
-    libraries = {"deformkit/libdeformkit.so.0", "deformkit/libdeformkit_onnxruntime.so"}
+    libraries = {"deformkit/libdeformkit.so.0", "deformkit/libdeformkit_onnxruntime.so", "deformkit/libdeformkit_torch.so.0"}
     assert {name for name in names if ".dist-info/" not in name} == package | libraries | {native}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
@@ -76,6 +76,7 @@ print(deformkit.__file__, out.item())
     system.add("ld-linux-x86-64.so.2")
     own = "libdeformkit.so.0"
     exported = {"_native.": "PyInit__native", own: "deformkit_", "libdeformkit_onnxruntime.so": "RegisterCustomOps"}
+    exported["libdeformkit_torch.so.0"] = "deformkit_torch_register"
     for path in (tmp_path / "deformkit").glob("*.so*"):
         sections = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
         needed = {line.split("[")[1].rstrip("]") for line in sections.splitlines() if "(NEEDED)" in line}
