@@ -1,4 +1,5 @@
-// One small call in a process of its own, for tests of the environment: prints status, variant and message.
+// One small call in a process of its own, for tests of the environment: prints status, variant and message. With "knobs_file",
+// only where the user's knobs are looked for.
 #include <deformkit/deformkit.h>
 
 #include <cstdio>
@@ -12,8 +13,12 @@ extern "C" const char *__lsan_default_suppressions() {
 }
 #endif
 
-int main() {
+int main(int argc, char **argv) {
     using namespace deformkit::testing;
+    if (argc > 1 && std::string(argv[1]) == "knobs_file") {
+        std::printf("%s\n", deformkit_knobs_file());
+        return 0;
+    }
     const MsdaCase c(awkward_workload("samples_4x4"), Type::kF32, Pass::kForward);
     const ProblemTensors tensors(c);
     const deformkit_status status = tensors.call();

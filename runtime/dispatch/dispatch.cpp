@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/dispatch/knobs.h"
 #include "runtime/interface/error.h"
 #include "runtime/system/log.h"
 #include "runtime/tensor/types.h"
@@ -67,6 +68,7 @@ const Target *forced_gpu() {
 }
 
 const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target, DLDeviceType device) {
+    read_user_knobs();
     target = target != nullptr ? target : forced();
     const StorageType *type = row_type(dtype);
     const auto serves = [&](const Variant &variant) {
@@ -122,23 +124,6 @@ void force_kernel(const char *name) {
     }
     forced_target.store(found != nullptr ? found->target : nullptr);
     forced_kernel.store(found);
-}
-
-void set_host_knob(const HostKnobs &knobs, const char *name, int64_t value) {
-    const std::string owner = knobs.owner;
-    for (size_t i = 0; i < knobs.count; i++) {
-        const Knob &knob = knobs.knobs[i];
-        if (std::strcmp(knob.name, name) == 0) {
-            if (value < knob.lowest || value > knob.highest) {
-                throw Failure(DEFORMKIT_INVALID_VALUE, owner + ": " + name + ": expected " + std::to_string(knob.lowest) +
-                                                           " to " + std::to_string(knob.highest) + ", got " +
-                                                           std::to_string(value));
-            }
-            knobs.at(knobs.values, i) = value;
-            return;
-        }
-    }
-    throw Failure(DEFORMKIT_INVALID_VALUE, owner + ": no host knob is called " + name);
 }
 
 void set_last_variant(const char *name) {

@@ -12,8 +12,8 @@
 namespace deformkit {
 
 /// In the order in which they are taken: whoever holds one may take those below.
-enum class Lock { kWorkers };
-constexpr int kLocks = 1;
+enum class Lock { kKnobs, kWorkers };
+constexpr int kLocks = 2;
 
 std::mutex &mutex_of(Lock lock);
 

@@ -28,6 +28,7 @@
  *   DEFORMKIT_TARGET       forces variants of one target, by name (sse41, avx2, avx512, cuda, opencl)
  *   DEFORMKIT_NUM_THREADS  sets the number of threads
  *   DEFORMKIT_VERBOSE      1: logs to stderr which variant ran, and why others were rejected
+ *   DEFORMKIT_KNOBS        a file of knobs to use instead of deformkit_knobs_file()'s; empty: none
  */
 #ifndef DEFORMKIT_DEFORMKIT_H
 #define DEFORMKIT_DEFORMKIT_H
@@ -244,6 +245,34 @@ DEFORMKIT_API deformkit_status deformkit_release_workspaces(DLDevice device);
 /** Not 0: results of this thread's calls on GPUs are the same bit for bit from run to run, as on the CPU they always are, or the
  * call is refused with DEFORMKIT_NO_VARIANT. 0, at first: sums over samples may be added up in any order. */
 DEFORMKIT_API deformkit_status deformkit_set_deterministic(int deterministic);
+
+/** Knobs are numbers that decide how a call is divided among blocks and threads: never what it computes, beyond the order in
+ * which sums are rounded. A knob is named after its variant, such as "msda_forward_f32_avx512.block_queries", or after the
+ * library, "library.copy_task_bytes". A file of knobs has lines of name=value, of comments that begin with #, and a last
+ * line end=<number of knobs>. The user's own, which `python -m deformkit.tune` writes, is loaded at the first call. One that is
+ * damaged, or that names what this version has not, is refused as a whole, with a message on stderr, and calls go on without.
+ *
+ * Setting and loading are not for while another thread is in a call. */
+DEFORMKIT_API int deformkit_num_knobs(void);
+
+/** Of 0 to deformkit_num_knobs() - 1, for as long as the library is loaded; otherwise NULL. */
+DEFORMKIT_API const char *deformkit_knob_name(int index);
+DEFORMKIT_API const char *deformkit_knob_meaning(int index);
+
+/** The standard value, and the least and the greatest that are allowed. DEFORMKIT_INVALID_VALUE if no knob has that name. */
+DEFORMKIT_API deformkit_status deformkit_knob_range(const char *name, int64_t *standard, int64_t *lowest, int64_t *highest);
+
+DEFORMKIT_API deformkit_status deformkit_get_knob(const char *name, int64_t *value);
+
+/** DEFORMKIT_INVALID_VALUE if no knob has that name, or the value is out of its range. */
+DEFORMKIT_API deformkit_status deformkit_set_knob(const char *name, int64_t value);
+
+/** DEFORMKIT_INVALID_VALUE if the file cannot be read or is refused: no knob has changed then. */
+DEFORMKIT_API deformkit_status deformkit_load_knobs(const char *path);
+
+/** Where the user's file is looked for: DEFORMKIT_KNOBS, or deformkit/<model of the CPU>.params in XDG_CONFIG_HOME or ~/.config;
+ * "": nowhere. */
+DEFORMKIT_API const char *deformkit_knobs_file(void);
 
 #ifdef __cplusplus
 } /* extern "C" */
