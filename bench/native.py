@@ -206,6 +206,7 @@ class Deformkit:
         for name in ("last_error", "version", "last_variant"):
             getattr(self._library, f"deformkit_{name}").restype = ctypes.c_char_p
         self._library.deformkit_set_target.argtypes = [ctypes.c_char_p]
+        self._library.deformkit_set_knob.argtypes = [ctypes.c_char_p, ctypes.c_int64]
 
     def version(self) -> str:
         return self._library.deformkit_version().decode()
@@ -222,6 +223,9 @@ class Deformkit:
 
     def set_num_threads(self, count: int) -> None:
         self._check(self._library.deformkit_set_num_threads(count))
+
+    def set_knob(self, name: str, value: int) -> None:
+        self._check(self._library.deformkit_set_knob(name.encode(), value))
 
     def call(self, problem: Problem) -> Callable[[], Outputs]:
         """The call with everything but the C function's own work done beforehand; raises RuntimeError."""

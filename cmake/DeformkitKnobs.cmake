@@ -3,7 +3,8 @@
 # deformkit_read_knobs(operator) sets, for each of its passes (operator and pass, such as msda_forward),
 #   DEFORMKIT_<pass>_SCHEDULE, DEFORMKIT_<pass>_HOST       names in the header's order
 #   DEFORMKIT_<pass>_<name>                                its default, lowest and highest value
-# deformkit_read_params(pass file) sets
+#   DEFORMKIT_<pass>_<name>_MEANING                        what it means
+# deformkit_read_params(pass file) sets, with a file or without, "",
 #   DEFORMKIT_PARAMS   name=value of each schedule knob that the file sets
 #   DEFORMKIT_VALUES   of all host knobs, in order
 # What is no knob of the pass, and what is no number within its range, is an error. Needs no project: tests run it as a script.
@@ -24,10 +25,11 @@ macro(deformkit_read_knobs operator)
             set(DEFORMKIT_${deformkit_pass}_SCHEDULE "")
             set(DEFORMKIT_${deformkit_pass}_HOST "")
         elseif (deformkit_line MATCHES
-                "(SCHEDULE|HOST)\\(([a-z_]+), ${deformkit_number}, ${deformkit_number}, ${deformkit_number}, \"")
+                "(SCHEDULE|HOST)\\(([a-z_]+), ${deformkit_number}, ${deformkit_number}, ${deformkit_number}, \"([^\"]*)\"")
             set(deformkit_name ${CMAKE_MATCH_2})
             list(APPEND DEFORMKIT_${deformkit_pass}_${CMAKE_MATCH_1} ${deformkit_name})
             set(DEFORMKIT_${deformkit_pass}_${deformkit_name} "")
+            set(DEFORMKIT_${deformkit_pass}_${deformkit_name}_MEANING "${CMAKE_MATCH_6}")
             foreach (deformkit_number_text "${CMAKE_MATCH_3}" "${CMAKE_MATCH_4}" "${CMAKE_MATCH_5}")
                 math(EXPR deformkit_value "${deformkit_number_text}")
                 list(APPEND DEFORMKIT_${deformkit_pass}_${deformkit_name} ${deformkit_value})
@@ -41,7 +43,7 @@ endmacro()
 function(deformkit_read_params pass file)
     set(knobs ${DEFORMKIT_${pass}_SCHEDULE} ${DEFORMKIT_${pass}_HOST})
     set(params "")
-    if (EXISTS ${file})
+    if (file)
         file(STRINGS ${file} lines REGEX "^[^#]")
         foreach (line IN LISTS lines)
             if (NOT line MATCHES "^([^=]*)=(.*)$")

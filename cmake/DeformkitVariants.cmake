@@ -15,7 +15,7 @@ include(DeformkitKnobs)
 # What to leave out, to build sooner: a library for one machine, or an experiment with one type.
 set(DEFORMKIT_TARGETS "" CACHE STRING "Targets to build, such as avx2;sse41; empty: all")
 set(DEFORMKIT_TYPES "" CACHE STRING "Storage types to build, such as f32;f16; empty: all")
-set(DEFORMKIT_TUNED ${PROJECT_SOURCE_DIR}/schedules/tuned CACHE PATH "Folder of <variant>.params, which set knobs")
+set(DEFORMKIT_TUNED ${PROJECT_SOURCE_DIR}/schedules/tuned CACHE STRING "Folders of <variant>.params, which set knobs; the first that has one")
 
 set(DEFORMKIT_KERNELS "" CACHE PATH "A build folder whose kernels are taken as they are, instead of generating the same ones again")
 
@@ -147,11 +147,22 @@ function(deformkit_lists dir)
     target_include_directories(deformkit_lists INTERFACE ${dir})
 endfunction()
 
-# TUNED: the folder of <variant>.params. TYPES, TARGETS: what to build, empty for all. PREFIX: of the names of CMake's targets,
-# where the same kernels are built twice. Sets <library>_KERNELS, those targets; _HEADERS, of the kernels; _ROWS, of
-# deformkit_variants.inc.
+# Sets `result` to the file of a variant, or of the library, in the first of `folders` that has one.
+function(deformkit_tuned_file result variant folders)
+    set(${result} "" PARENT_SCOPE)
+    foreach (folder IN LISTS folders)
+        if (EXISTS ${folder}/${variant}.params)
+            set(${result} ${folder}/${variant}.params PARENT_SCOPE)
+            return()
+        endif ()
+    endforeach ()
+endfunction()
+
+# TUNED: folders of <variant>.params, the first that has one counts. TYPES, TARGETS: what to build, empty for all. PREFIX: of the
+# names of CMake's targets, where the same kernels are built twice. Sets <library>_KERNELS, those targets; _HEADERS, of the kernels;
+# _ROWS, of deformkit_variants.inc; _<variant>_PARAMS, its schedule knobs away from their defaults.
 function(deformkit_add_variants library)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TUNED;PREFIX" "TYPES;TARGETS")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "" "PREFIX" "TUNED;TYPES;TARGETS")
     set(kernels "")
     set(headers "")
     set(rows "")
@@ -159,10 +170,12 @@ function(deformkit_add_variants library)
     set(kinds "")
     set(variants library)
     deformkit_read_knobs(library)
-    deformkit_read_params(library ${ARG_TUNED}/library.params)
+    deformkit_tuned_file(file library "${ARG_TUNED}")
+    deformkit_read_params(library "${file}")
     list(JOIN DEFORMKIT_VALUES ", " values)
     string(APPEND includes "#define DEFORMKIT_LIBRARY_KNOB_VALUES ${values}\n")
-    file(GLOB tuned CONFIGURE_DEPENDS ${ARG_TUNED}/*.params)
+    list(TRANSFORM ARG_TUNED APPEND /*.params OUTPUT_VARIABLE patterns)
+    file(GLOB tuned CONFIGURE_DEPENDS ${patterns})
     set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${tuned})
     foreach (row IN LISTS DEFORMKIT_ROWS)
         string(REPLACE , ";" fields ${row})
@@ -184,7 +197,8 @@ function(deformkit_add_variants library)
         if ((ARG_TYPES AND type IN_LIST DEFORMKIT_ALL_TYPES AND NOT type IN_LIST ARG_TYPES) OR (ARG_TARGETS AND NOT target IN_LIST ARG_TARGETS))
             continue()
         endif ()
-        deformkit_read_params(${knobs} ${ARG_TUNED}/${variant}.params)
+        deformkit_tuned_file(file ${variant} "${ARG_TUNED}")
+        deformkit_read_params(${knobs} "${file}")
         set(halide_target ${DEFORMKIT_TARGET_${target}_HALIDE})
         if (type STREQUAL f64 AND DEFORMKIT_TARGET_${target}_GPU STREQUAL opencl)
             string(APPEND halide_target -cl_doubles)  # an extension, which other kernels do without
@@ -195,6 +209,7 @@ function(deformkit_add_variants library)
             FUNCTION_NAME ${variant}
             TARGETS ${halide_target}
             PARAMS storage_type=${DEFORMKIT_TYPE_${type}} lanes=${DEFORMKIT_TARGET_${target}_LANES} ${DEFORMKIT_PARAMS})
+        set(${library}_${variant}_PARAMS "${DEFORMKIT_PARAMS}" PARENT_SCOPE)
         list(APPEND kernels ${ARG_PREFIX}${variant})
         list(APPEND headers ${CMAKE_CURRENT_BINARY_DIR}/${ARG_PREFIX}${variant}.h)
         list(JOIN DEFORMKIT_VALUES ", " values)
