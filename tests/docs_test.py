@@ -23,6 +23,8 @@ TESTED_ELSEWHERE = {
     "cmake --install build/release --prefix PREFIX --component kernels": "install.kernels",
     "pip install .": "python.wheel",
     "python -m deformkit.mx_driving script.py": "python.mx_driving",
+    "python -m deformkit.tune": "python.tune",
+    "python -m deformkit.tune msda_forward --threads 1": "python.tune",
 }
 
 

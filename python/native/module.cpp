@@ -94,6 +94,19 @@ void prefer_huge_pages(uintptr_t data, size_t bytes) {
     }
 }
 
+/// name, value, standard, lowest, highest, meaning
+nb::list knobs() {
+    nb::list rows;
+    for (int i = 0; i < deformkit_num_knobs(); i++) {
+        const char *name = deformkit_knob_name(i);
+        int64_t value = 0, standard = 0, lowest = 0, highest = 0;
+        check(deformkit_get_knob(name, &value));
+        check(deformkit_knob_range(name, &standard, &lowest, &highest));
+        rows.append(nb::make_tuple(name, value, standard, lowest, highest, deformkit_knob_meaning(i)));
+    }
+    return rows;
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -138,6 +151,9 @@ NB_MODULE(_native, module) {
     });
     module.def("last_variant", deformkit_last_variant);
     module.def("last_device", deformkit_last_device);
+    module.def("knobs", knobs);
+    module.def("set_knob", [](const std::string &name, int64_t value) { check(deformkit_set_knob(name.c_str(), value)); });
+    module.def("knobs_file", deformkit_knobs_file);
     module.def("version", deformkit_version);
     module.def("storage_types", [] {
         nb::dict mantissa_bits;
