@@ -41,8 +41,8 @@ function(deformkit_describe_for_tuner)
     foreach (row IN LISTS DEFORMKIT_ROWS)
         string(REPLACE , ";" fields ${row})
         list(POP_FRONT fields operator pass type target serves)
-        if (NOT TARGET ${operator}_${pass}_${type}_${target})
-            continue()  # left out of this build
+        if (NOT TARGET ${operator}_${pass}_${type}_${target} OR DEFORMKIT_TARGET_${target}_GPU)
+            continue()  # left out of this build; or a GPU's, which nothing times yet
         endif ()
         if (NOT operator IN_LIST operators)
             list(APPEND operators ${operator})
@@ -59,7 +59,7 @@ function(deformkit_describe_for_tuner)
         deformkit_json_members(
             members operator ${operator} pass ${pass} type ${type} target ${target} serves ${serves}
             storage_type ${DEFORMKIT_TYPE_${type}} halide_target ${DEFORMKIT_TARGET_${target}_HALIDE}
-            gpu "${DEFORMKIT_TARGET_${target}_GPU}" lanes ${DEFORMKIT_TARGET_${target}_LANES}
+            lanes ${DEFORMKIT_TARGET_${target}_LANES}
             built_with "${built_with}")
         list(APPEND variants "    {${members}}")
     endforeach ()

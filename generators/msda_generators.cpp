@@ -1,6 +1,7 @@
 #include "generators/algorithms/msda_backward.h"
 #include "generators/algorithms/msda_forward.h"
 #include "generators/shared/buffers.h"
+#include "generators/shared/estimates.h"
 #include "generators/shared/storage.h"
 #include "schedules/msda_backward.h"
 #include "schedules/msda_forward.h"
@@ -9,6 +10,10 @@
 namespace {
 
 using namespace Halide;
+
+// What autoschedulers may expect: the encoder of Deformable DETR, and a block of its queries.
+constexpr int kChannels = 32, kHeads = 8, kSamples = 16, kCells = 22223, kBlock = 128;
+constexpr int kKeyStep = kHeads * kChannels, kPositions = (kCells - 1) * kKeyStep + 1;
 
 /// Shapes, fastest axis first, mins all zero:
 ///   value [D', M, (K - 1) * key_step + 1, B], D' >= D a multiple of the vector width;  level_table [M * S, 3];
@@ -70,6 +75,19 @@ public:
         level_table.dim(1).set_extent(deformkit::kLevelRows);
 
         value.dim(2).set_stride(1);
+        if (this->using_autoscheduler()) {
+            deformkit::estimate(value, {kChannels, kHeads, kPositions, 1});
+            deformkit::estimate(level_table, {kHeads * kSamples, deformkit::kLevelRows});
+            deformkit::estimate(sampling_locations, {2, kHeads * kSamples, kCells, 1});
+            deformkit::estimate(attention_weights, {kHeads * kSamples, kCells, 1});
+            deformkit::estimate(output, {kChannels, kHeads, kCells, 1});
+            num_keys.set_estimate(kCells);
+            key_step.set_estimate(kKeyStep);
+            num_samples.set_estimate(kSamples);
+            check_cells.set_estimate(false);
+            query_tile.set_estimate(kBlock);
+            return;
+        }
         const bool common = deformkit::compute_type(storage_type).bits() == 32;
         const deformkit::MsdaForwardExtents extents{
             deformkit::compute_lanes(storage_type, lanes), traversal, query_tile, num_samples, check_cells, common};
@@ -131,6 +149,20 @@ public:
         level_table.dim(1).set_extent(deformkit::kLevelRows);
         value.dim(2).set_stride(1);
 
+        if (using_autoscheduler()) {
+            deformkit::estimate(value, {kChannels, kHeads, kPositions});
+            deformkit::estimate(level_table, {kHeads * kSamples, deformkit::kLevelRows});
+            deformkit::estimate(sampling_locations, {2, kHeads * kSamples, kBlock, 1});
+            deformkit::estimate(attention_weights, {kHeads * kSamples, kBlock, 1});
+            deformkit::estimate(grad_output, {kChannels, kHeads, kBlock, 1});
+            deformkit::estimate(grad_locations, {2, kHeads * kSamples, kBlock, 1});
+            deformkit::estimate(grad_weights, {kHeads * kSamples, kBlock, 1});
+            num_keys.set_estimate(kCells);
+            key_step.set_estimate(kKeyStep);
+            num_samples.set_estimate(kSamples);
+            check_cells.set_estimate(false);
+            return;
+        }
         const int type_lanes = deformkit::compute_lanes(storage_type, lanes);
         deformkit::schedule_msda_backward_samples_cpu(algorithm, grad_locations, grad_weights,
                                                       {type_lanes, grad_output.dim(0).extent(), num_samples, check_cells},
@@ -178,6 +210,18 @@ public:
         sampling_locations.dim(0).set_extent(2);
         sampling_locations.dim(1).set_stride(2);
 
+        if (using_autoscheduler()) {
+            deformkit::estimate(sampling_locations, {2, kSamples / 4 * kCells});
+            deformkit::estimate(attention_weights, {kSamples / 4 * kCells});
+            deformkit::estimate(grad_output, {kChannels, kCells});
+            deformkit::estimate(slab, {kChannels, kCells});
+            num_samples.set_estimate(kSamples / 4);
+            width.set_estimate(167);
+            height.set_estimate(100);
+            first_cell.set_estimate(0);
+            check_cells.set_estimate(false);
+            return;
+        }
         deformkit::schedule_msda_backward_value_cpu(
             algorithm, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), in.num_samples, check_cells},
             knobs);
