@@ -299,3 +299,18 @@ def test_the_report_is_one_page(host_subject: space.Subject, workshop: Workshop,
     for shown in ("1.00  2 ms", "0.50  1 ms", "3.00  6 ms"):
         assert shown in text, "an autoscheduler is set against the default of its own run"
     assert f"{host_subject.row}.task_samples" in text
+
+
+def test_an_autoscheduler_computes_the_same(build: space.Build, workshop: Workshop, tmp_path: Path) -> None:
+    import native
+
+    passes = native.BenchLibrary(BUILD / "libdeformkit_bench.so").passes
+    for subject in space.subjects(build, passes, "^msda_(forward|backward_.*)_f32_sse41$"):
+        search = Search(build, subject, workshop, tmp_path, settings(workloads=["rfdetr_nano"]), subject.standard())
+        times = search.autoscheduled(build.autoscheduler("mullapudi2016"))  # else Rejected
+        assert list(times) == ["rfdetr_nano"]
+        for variant in subject.variants:
+            made = workshop.kernel(variant, {}, "Mullapudi2016")
+            assert made.read_bytes() != (BUILD / f"{variant.name}.o").read_bytes(), "the schedule by hand was used"
+    with pytest.raises(ValueError, match="Adams2019"):
+        build.autoscheduler("nobody")
