@@ -1,6 +1,7 @@
 #include "generators/algorithms/da_backward.h"
 #include "generators/algorithms/da_forward.h"
 #include "generators/shared/buffers.h"
+#include "generators/shared/estimates.h"
 #include "generators/shared/storage.h"
 #include "schedules/da_backward.h"
 #include "schedules/da_forward.h"
@@ -9,6 +10,11 @@
 namespace {
 
 using namespace Halide;
+
+// What autoschedulers may expect: Sparse4D v3, and a block of its anchors.
+constexpr int kChannels = 32, kGroups = 8, kPoints = 13, kCameras = 6, kScales = 4, kAnchors = 900, kBlock = 8;
+constexpr int kLargestMap = 64 * 176, kKeys = kCameras * 14960;
+constexpr int kKeyStep = kGroups * kChannels, kPositions = (kKeys - 1) * kKeyStep + 1;
 
 /// Shapes, fastest axis first, mins all zero:
 ///   feature_maps [D', G, (K - 1) * key_step + 1, B], D' >= D a multiple of kChannelMultiple;  map_table [N * S, 3];
@@ -53,6 +59,21 @@ public:
         sample_locations.dim(0).set_extent(2);
         sample_locations.dim(1).set_stride(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
+        if (using_autoscheduler()) {
+            deformkit::estimate(feature_maps, {kChannels, kGroups, kPositions, 1});
+            deformkit::estimate(map_table, {kCameras * kScales, deformkit::kLevelRows});
+            deformkit::estimate(sample_locations, {2, kPoints * kCameras, kAnchors, 1});
+            deformkit::estimate(weights, {kGroups, kScales, kPoints * kCameras, kAnchors, 1});
+            deformkit::estimate(output, {kChannels, kGroups, kAnchors, 1});
+            num_keys.set_estimate(kKeys);
+            key_step.set_estimate(kKeyStep);
+            num_cameras.set_estimate(kCameras);
+            num_parts.set_estimate(1);
+            check_cells.set_estimate(false);
+            anchor_tile.set_estimate(kBlock);
+            part_tile.set_estimate(kBlock);
+            return;
+        }
         deformkit::DaForwardScheduleKnobs schedule = knobs;
         if (schedule.accumulators == 0) {
             schedule.accumulators = lanes == 16 ? 16 : 8;
@@ -109,6 +130,19 @@ public:
         sample_locations.dim(0).set_extent(2);
         grad_locations.dim(0).set_extent(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
+        if (using_autoscheduler()) {
+            deformkit::estimate(feature_maps, {kChannels, kGroups, kPositions});
+            deformkit::estimate(map_table, {kScales, deformkit::kLevelRows});
+            deformkit::estimate(sample_locations, {2, kPoints, kBlock});
+            deformkit::estimate(weights, {kGroups, kScales, kPoints, kBlock});
+            deformkit::estimate(grad_output, {kChannels, kGroups, kBlock});
+            deformkit::estimate(grad_locations, {2, kPoints, kBlock});
+            deformkit::estimate(grad_weights, {kGroups, kScales, kPoints, kBlock});
+            num_keys.set_estimate(kKeys);
+            key_step.set_estimate(kKeyStep);
+            check_cells.set_estimate(false);
+            return;
+        }
         deformkit::schedule_da_backward_samples_cpu(
             f, grad_locations, grad_weights,
             {deformkit::compute_lanes(storage_type, lanes), in.num_channels, in.num_groups, check_cells}, knobs);
@@ -149,6 +183,15 @@ public:
         deformkit::dense_from_zero(map_table, sample_locations, weights, grad_output, slab);
         sample_locations.dim(0).set_extent(2);
         map_table.dim(1).set_extent(deformkit::kLevelRows);
+        if (using_autoscheduler()) {
+            deformkit::estimate(map_table, {1, deformkit::kLevelRows});
+            deformkit::estimate(sample_locations, {2, kPoints, kAnchors});
+            deformkit::estimate(weights, {kGroups, kPoints, kAnchors});
+            deformkit::estimate(grad_output, {kChannels, kGroups, kAnchors});
+            deformkit::estimate(slab, {kChannels, kGroups, kLargestMap});
+            check_cells.set_estimate(false);
+            return;
+        }
         deformkit::schedule_da_backward_value_cpu(
             f, {deformkit::compute_lanes(storage_type, lanes), slab.dim(0).extent(), slab.dim(1).extent(), check_cells}, knobs);
     }

@@ -1,11 +1,16 @@
 #include "generators/algorithms/gka_passes.h"
 #include "generators/shared/buffers.h"
+#include "generators/shared/estimates.h"
 #include "generators/shared/storage.h"
 #include "schedules/gka.h"
 
 namespace {
 
 using namespace Halide;
+
+// What autoschedulers may expect: the cells of four levels of 60 x 40, few samples, and a block of queries.
+constexpr int kChannels = 32, kHeads = 8, kSamples = 8, kKeys = 9600, kQueries = 9680, kBlock = 128;
+constexpr int kKeyStep = kHeads * kChannels, kPositions = (kKeys - 1) * kKeyStep + 1;
 
 /// Locations of another type than float32 and int32 as those two are read: kMarkedIntLocation. locations and cells [2 * M * S,
 /// Q, B], innermost axes dense.
@@ -22,6 +27,11 @@ public:
         const bool is_integer = static_cast<const Type &>(storage_type).is_int();
         cells(i, q, b) = deformkit::cell_along(is_integer ? location : deformkit::widen(location, get_target()));
         deformkit::dense_from_zero(locations, cells);
+        if (using_autoscheduler()) {
+            deformkit::estimate(locations, {2 * kHeads * kSamples, kQueries, 1});
+            deformkit::estimate(cells, {2 * kHeads * kSamples, kQueries, 1});
+            return;
+        }
         deformkit::schedule_gka_cells_cpu(cells, i, q, b, lanes, knobs);
     }
 };
@@ -57,6 +67,13 @@ protected:
         level_table.dim(1).set_extent(deformkit::kLevelRows);
     }
 
+    void estimate_samples() {
+        deformkit::estimate(level_table, {kSamples, deformkit::kLevelRows});
+        deformkit::estimate(sampling_locations, {2, kSamples, kHeads, kQueries, 1});
+        location_kind.set_estimate(deformkit::kFloatLocation);
+        check_cells.set_estimate(false);
+    }
+
     deformkit::GkaExtents extents(const Expr &num_channels) {
         return {deformkit::compute_lanes(this->storage_type, this->lanes), num_channels, num_samples(), check_cells};
     }
@@ -83,6 +100,14 @@ protected:
         value.dim(2).set_stride(1);
         return cells;
     }
+
+    void estimate_cells() {
+        this->estimate_samples();
+        deformkit::estimate(value, {kChannels, kHeads, kPositions, 1});
+        num_keys.set_estimate(kKeys);
+        key_step.set_estimate(kKeyStep);
+        query_tile.set_estimate(kBlock);
+    }
 };
 
 /// attention_weights [S, M, Q, B];  output [D, M, Q, B].
@@ -97,6 +122,12 @@ public:
         deformkit::GkaForward f(cells(), wide(attention_weights));
         output(f.d, f.m, f.q, f.b) = rounded(f.sum(f.d, f.m, f.q, f.b));
         deformkit::dense_from_zero(attention_weights, output);
+        if (using_autoscheduler()) {
+            estimate_cells();
+            deformkit::estimate(attention_weights, {kSamples, kHeads, kQueries, 1});
+            deformkit::estimate(output, {kChannels, kHeads, kQueries, 1});
+            return;
+        }
         deformkit::schedule_gka_forward_cpu(f, output, query_tile, extents(output.dim(0).extent()), knobs);
     }
 };
@@ -115,6 +146,12 @@ public:
         deformkit::GkaBackwardSamples f(cells(), wide(grad_output), num_channels, extents.lanes);
         grad_weights(f.s, f.m, f.q, f.b) = rounded(f.grad_weight);
         deformkit::dense_from_zero(grad_output, grad_weights);
+        if (using_autoscheduler()) {
+            estimate_cells();
+            deformkit::estimate(grad_output, {kChannels, kHeads, kQueries, 1});
+            deformkit::estimate(grad_weights, {kSamples, kHeads, kQueries, 1});
+            return;
+        }
         deformkit::schedule_gka_backward_samples_cpu(f, grad_weights, query_tile, extents, knobs);
     }
 };
@@ -142,6 +179,13 @@ public:
             grad_value(f.d, f.m, f.cell, f.b) = rounded(f.slab(f.d, f.m, f.cell, f.b));
         }
         deformkit::dense_from_zero(attention_weights, grad_output, grad_value);
+        if (using_autoscheduler()) {
+            estimate_samples();
+            deformkit::estimate(attention_weights, {kSamples, kHeads, kQueries, 1});
+            deformkit::estimate(grad_output, {kChannels, kHeads, kQueries, 1});
+            deformkit::estimate(grad_value, {kChannels, kHeads, kKeys, 1});
+            return;
+        }
         deformkit::schedule_gka_backward_value_cpu(f, grad_value, in_place, extents(grad_output.dim(0).extent()), knobs);
     }
 };

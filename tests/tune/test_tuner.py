@@ -301,16 +301,31 @@ def test_the_report_is_one_page(host_subject: space.Subject, workshop: Workshop,
     assert f"{host_subject.row}.task_samples" in text
 
 
-def test_an_autoscheduler_computes_the_same(build: space.Build, workshop: Workshop, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "passes, workload",
+    [
+        ("msda_(forward|backward_.*)", "rfdetr_nano"),
+        ("da_forward", "da_example"),
+        ("gka_(forward|backward_.*)", "mapping_decoder"),
+    ],
+)
+def test_an_autoscheduler_computes_the_same(
+    passes: str, workload: str, build: space.Build, workshop: Workshop, tmp_path: Path
+) -> None:
     import native
 
-    passes = native.BenchLibrary(BUILD / "libdeformkit_bench.so").passes
-    for subject in space.subjects(build, passes, "^msda_(forward|backward_.*)_f32_sse41$"):
-        search = Search(build, subject, workshop, tmp_path, settings(workloads=["rfdetr_nano"]), subject.standard())
+    bench = native.BenchLibrary(BUILD / "libdeformkit_bench.so")
+    subjects = space.subjects(build, bench.passes, f"^{passes}_f32_sse41$")
+    assert len(subjects) == (2 if "backward" in passes else 1)
+    for subject in subjects:
+        search = Search(build, subject, workshop, tmp_path, settings(workloads=[workload]), subject.standard())
         times = search.autoscheduled(build.autoscheduler("mullapudi2016"))  # else Rejected
-        assert list(times) == ["rfdetr_nano"]
+        assert list(times) == [workload]
         for variant in subject.variants:
             made = workshop.kernel(variant, {}, "Mullapudi2016")
             assert made.read_bytes() != (BUILD / f"{variant.name}.o").read_bytes(), "the schedule by hand was used"
+
+
+def test_an_autoscheduler_has_to_be_known(build: space.Build) -> None:
     with pytest.raises(ValueError, match="Adams2019"):
         build.autoscheduler("nobody")
