@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 
 #include "compat/ascend/status.h"
 
@@ -13,7 +15,7 @@ struct TypeRow {
     aclDataType acl;
     const char *name;
     DLDataType dl;
-    Type use;
+    std::optional<Type> use;  // none: only its name is known
 };
 
 constexpr TypeRow kTypes[] = {
@@ -22,6 +24,21 @@ constexpr TypeRow kTypes[] = {
     {ACL_BF16, "ACL_BF16", {kDLBfloat, 16, 1}, Type::kFloating},
     {ACL_INT32, "ACL_INT32", {kDLInt, 32, 1}, Type::kIndex},
     {ACL_INT64, "ACL_INT64", {kDLInt, 64, 1}, Type::kIndex},
+    {ACL_DT_UNDEFINED, "ACL_DT_UNDEFINED", {}, {}},
+    {ACL_INT8, "ACL_INT8", {}, {}},
+    {ACL_UINT8, "ACL_UINT8", {}, {}},
+    {ACL_INT16, "ACL_INT16", {}, {}},
+    {ACL_UINT16, "ACL_UINT16", {}, {}},
+    {ACL_UINT32, "ACL_UINT32", {}, {}},
+    {ACL_UINT64, "ACL_UINT64", {}, {}},
+    {ACL_DOUBLE, "ACL_DOUBLE", {}, {}},
+    {ACL_BOOL, "ACL_BOOL", {}, {}},
+    {ACL_STRING, "ACL_STRING", {}, {}},
+    {ACL_COMPLEX64, "ACL_COMPLEX64", {}, {}},
+    {ACL_COMPLEX128, "ACL_COMPLEX128", {}, {}},
+    {ACL_INT4, "ACL_INT4", {}, {}},
+    {ACL_UINT1, "ACL_UINT1", {}, {}},
+    {ACL_COMPLEX32, "ACL_COMPLEX32", {}, {}},
 };
 
 const TypeRow *type_row(aclDataType type) {
@@ -48,7 +65,7 @@ bool is_plain(aclFormat format) {
 std::string text(const std::vector<const char *> &axes) {
     std::string text;
     for (const char *axis : axes) {
-        text += (text.empty() ? "[" : ", ") + std::string(axis);
+        text += (text.empty() ? "[" : ", ") + std::string(axis, std::strcspn(axis, "+"));
     }
     return text + "]";
 }
@@ -82,6 +99,7 @@ Arguments::Arguments(const std::vector<Argument> &arguments) : arguments_(argume
             throw Error(kInvalid, std::string(argument.name) + ": expected a view within its storage " + view.storage.text() +
                                       ", got one that reaches beyond");
         }
+        drop_surplus(argument, view);
         if (view.data == nullptr && !view.empty()) {
             fail(kNullPointer, argument.name, "tensorData", "NULL");
         }
@@ -136,7 +154,11 @@ void Arguments::check_shape(const Argument &argument, const TensorView &view) {
                 fail(kInvalid, argument.name, expected, view.shape.text());
             }
         };
-        if (const size_t star = axis.find('*'); star != std::string::npos) {
+        if (axis.back() == '+') {
+            if (got < extent(axis.substr(0, axis.size() - 1))) {
+                require(extent(axis.substr(0, axis.size() - 1)), " or more");
+            }
+        } else if (const size_t star = axis.find('*'); star != std::string::npos) {
             require(extent(axis.substr(0, star)) * extent(axis.substr(star + 1)), "");
         } else if (std::isdigit(static_cast<unsigned char>(axis[0]))) {
             if (got != std::atoll(axis.c_str())) {
@@ -144,6 +166,15 @@ void Arguments::check_shape(const Argument &argument, const TensorView &view) {
             }
         } else if (const auto [known, is_new] = extents_.try_emplace(axis, Extent{got, argument.name}); !is_new) {
             require(known->second.value, std::string(" as in ") + known->second.argument);
+        }
+    }
+}
+
+void Arguments::drop_surplus(const Argument &argument, TensorView &view) const {
+    const std::vector<const char *> &axes = argument.axes.front();
+    for (size_t i = 0; i < axes.size(); i++) {
+        if (const std::string axis = axes[i]; axis.back() == '+') {
+            view.shape.extents[i] = extent(axis.substr(0, axis.size() - 1));
         }
     }
 }

@@ -21,7 +21,7 @@ struct Argument {
     const aclTensor *tensor;
     Type type;
     /// One list of axes, or two to choose from by their number. An axis is a number, a name, or a product of two names (a*b);
-    /// the same name means the same extent throughout.
+    /// the same name means the same extent throughout. A name with a plus may be longer, and what it has more is not looked at.
     std::vector<std::vector<const char *>> axes;
     const char *library_name;  ///< what deformkit calls it
 };
@@ -50,6 +50,7 @@ private:
 
     void check_type(const Argument &argument, const TensorView &view);
     void check_shape(const Argument &argument, const TensorView &view);
+    void drop_surplus(const Argument &argument, TensorView &view) const;
 
     std::vector<Argument> arguments_;
     std::vector<Tensor> tensors_;

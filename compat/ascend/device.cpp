@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,30 @@
 namespace deformkit::ascend {
 
 namespace {
+
+/// Of the process or a context: what was set, where it was.
+class Options {
+public:
+    void set(aclSysParamOpt option, int64_t value) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        values_[option] = value;
+    }
+
+    std::optional<int64_t> get(aclSysParamOpt option) const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = values_.find(option);
+        return found == values_.end() ? std::nullopt : std::optional<int64_t>(found->second);
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::map<aclSysParamOpt, int64_t> values_;
+};
+
+Options &process_options() {
+    static auto *all = new Options;
+    return *all;
+}
 
 class Context {
 public:
@@ -30,6 +56,8 @@ public:
         std::lock_guard<std::mutex> lock(mutex_);
         return stream_;
     }
+
+    Options options;
 
     void close() {
         std::shared_ptr<Stream> stream;
@@ -85,6 +113,12 @@ template <typename T>
 void require_pointer(T *pointer, const char *name) {
     if (pointer == nullptr) {
         throw Error(ACL_ERROR_INVALID_PARAM, std::string(name) + ": expected where to put it, got NULL");
+    }
+}
+
+void require_option(aclSysParamOpt option) {
+    if (option < ACL_OPT_DETERMINISTIC || option > ACL_OPT_STRONG_CONSISTENCY) {
+        throw Error(ACL_ERROR_INVALID_PARAM, "opt: expected one of aclSysParamOpt, got " + std::to_string(option));
     }
 }
 
@@ -255,6 +289,36 @@ aclError aclrtGetCurrentContext(aclrtContext *context) {
         require_pointer(context, "context");
         require_device();
         *context = current_context;
+    });
+}
+
+aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+    return returning(kAclCodes, [&] {
+        require_option(opt);
+        process_options().set(opt, value);
+    });
+}
+
+aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+    return returning(kAclCodes, [&] {
+        require_option(opt);
+        require_pointer(value, "value");
+        *value = process_options().get(opt).value_or(0);
+    });
+}
+
+aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+    return returning(kAclCodes, [&] {
+        require_option(opt);
+        current()->options.set(opt, value);
+    });
+}
+
+aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+    return returning(kAclCodes, [&] {
+        require_option(opt);
+        require_pointer(value, "value");
+        *value = current()->options.get(opt).value_or(process_options().get(opt).value_or(0));
     });
 }
 

@@ -67,7 +67,7 @@ std::vector<Argument> input_arguments(const aclTensor *value, const aclTensor *s
                                       const aclTensor *attn_weight) {
     return {value_argument("value", value, "value"),
             {"spatialShape", spatial_shape, Type::kIndex, {{"num_levels", "2"}}, "spatial_shapes"},
-            {"levelStartIndex", level_start_index, Type::kIndex, {{"num_levels"}}, "level_start_index"},
+            {"levelStartIndex", level_start_index, Type::kIndex, {{"num_levels+"}}, "level_start_index"},
             location_argument("location", location, "sampling_locations"),
             weight_argument("attnWeight", attn_weight, "attention_weights")};
 }

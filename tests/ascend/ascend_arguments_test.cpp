@@ -178,12 +178,21 @@ TEST_P(AscendArguments, Types) {
     for (size_t i = 0; i < good().size(); i++) {
         const bool index = i == 1 || i == 2;
         const std::string name = good()[i].name;
-        for (const aclDataType type : {ACL_DOUBLE, ACL_INT8, ACL_UINT32, ACL_BOOL, ACL_COMPLEX64, ACL_DT_UNDEFINED}) {
+        const std::pair<aclDataType, const char *> others[] = {{ACL_DOUBLE, "ACL_DOUBLE"},
+                                                               {ACL_INT8, "ACL_INT8"},
+                                                               {ACL_UINT32, "ACL_UINT32"},
+                                                               {ACL_BOOL, "ACL_BOOL"},
+                                                               {ACL_COMPLEX64, "ACL_COMPLEX64"},
+                                                               {ACL_DT_UNDEFINED, "ACL_DT_UNDEFINED"},
+                                                               {static_cast<aclDataType>(99), "aclDataType 99"}};
+        for (const auto &[type, type_name] : others) {
             std::vector<Described> tensors = good();
             tensors[i].type = type;
-            expect_refused(
-                tensors, kInvalid,
-                name + (index ? ": expected ACL_INT32 or ACL_INT64" : ": expected ACL_FLOAT, ACL_FLOAT16 or ACL_BF16"));
+            expect_refused(tensors, kInvalid,
+                           name +
+                               (index ? ": expected ACL_INT32 or ACL_INT64, got "
+                                      : ": expected ACL_FLOAT, ACL_FLOAT16 or ACL_BF16, got ") +
+                               type_name);
         }
         std::vector<Described> tensors = good();
         tensors[i].type = index ? ACL_FLOAT : ACL_INT32;
@@ -223,6 +232,10 @@ TEST_P(AscendArguments, Shapes) {
             for (const int64_t change : {-1, 1, 8}) {
                 tensors = good();
                 tensors[i].shape[axis] += change;
+                if (i == 2 && change > 0) {
+                    EXPECT_EQ(first_phase(tensors), ACL_SUCCESS) << "levelStartIndex may be longer: " << message;
+                    continue;
+                }
                 EXPECT_EQ(first_phase(tensors), kInvalid) << tensors[i].name << ", axis " << axis << ": " << message;
                 EXPECT_NE(message, "");
             }

@@ -4,6 +4,8 @@
 #include <acl/acl_rt.h>
 #include <aclnn/acl_meta.h>
 #include <aclnn/aclnn_base.h>
+#include <aclnn_multi_scale_deformable_attention_grad.h>
+#include <aclnn_multi_scale_deformable_attn_function.h>
 #include <aclnnop/aclnn_multi_scale_deformable_attention_grad.h>
 #include <aclnnop/aclnn_multi_scale_deformable_attn_function.h>
 #include <stdio.h>

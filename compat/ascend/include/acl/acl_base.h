@@ -17,6 +17,7 @@ typedef int aclError;
 typedef uint16_t aclFloat16;
 typedef void *aclrtStream;
 typedef void *aclrtContext;
+typedef void *aclrtEvent;
 
 static const int ACL_SUCCESS = 0;
 static const int ACL_ERROR_NONE = 0;
@@ -40,10 +41,12 @@ static const int ACL_ERROR_FAILURE = 500001;
 #define ACL_ERROR_RT_INVALID_DEVICEID 107001
 #define ACL_ERROR_RT_CONTEXT_NULL 107002
 #define ACL_ERROR_RT_STREAM_CONTEXT 107003
+#define ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID 107006
 #define ACL_ERROR_RT_INVALID_HANDLE 107017
 #define ACL_ERROR_RT_MEMORY_ALLOCATION 207001
 #define ACL_ERROR_RT_INTERNAL_ERROR 507000
 #define ACL_ERROR_RT_STREAM_SYNC_TIMEOUT 507046
+#define ACL_ERROR_RT_EVENT_SYNC_TIMEOUT 507047
 
 typedef enum {
     ACL_DT_UNDEFINED = -1,
@@ -85,6 +88,8 @@ typedef enum {
     ACL_FORMAT_NC = 35,
     ACL_FORMAT_NCL = 47
 } aclFormat;
+
+typedef enum { ACL_OPT_DETERMINISTIC = 0, ACL_OPT_ENABLE_DEBUG_KERNEL = 1, ACL_OPT_STRONG_CONSISTENCY = 2 } aclSysParamOpt;
 
 /* Bytes of one element; 0 for a type that has no whole bytes. */
 ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);

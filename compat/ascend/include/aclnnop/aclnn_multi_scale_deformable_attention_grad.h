@@ -12,14 +12,14 @@ extern "C" {
  *
  *   value, gradValue            [bs, num_keys, num_heads, channels]
  *   spatialShape                [num_levels, 2]  (H, W)                    ACL_INT32 or ACL_INT64
- *   levelStartIndex             [num_levels]                               ACL_INT32 or ACL_INT64
+ *   levelStartIndex             [num_levels] or longer                     ACL_INT32 or ACL_INT64
  *   location, gradLocation      [bs, num_queries, num_heads, num_levels, num_points, 2]  (x, y), normalised to [0, 1]
  *   attnWeight, gradAttnWeight  [bs, num_queries, num_heads, num_levels, num_points]
  *   gradOutput                  [bs, num_queries, num_heads * channels] or [bs, num_queries, num_heads, channels]
  *
  * All but the indices ACL_FLOAT, ACL_FLOAT16 or ACL_BF16, all of them the same. Any strides; an output must not overlap itself
  * or another tensor. channels a multiple of 8 and at most 256, num_queries below 500000, num_levels, num_heads and num_points
- * at most 16.
+ * at most 16. The vendor's forward wants 32 queries or more as well, which is not asked for here.
  *
  * 0, or 161001: an argument, or the data of a tensor that is not empty, is NULL; 161002: a type, shape or size other than the
  * above. What the tensors hold is not looked at before the second phase runs. */

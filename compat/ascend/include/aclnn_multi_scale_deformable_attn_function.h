@@ -1,0 +1,2 @@
+/* For programs that include it without the folder. */
+#include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
