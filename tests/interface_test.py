@@ -3,8 +3,8 @@
 
 usage: interface_test.py SOURCES DLPACK-INCLUDE-FOLDER [--write]
 
-tests/interface.txt lists the values of the last release's enumerators, the sizes of types and the types of functions. Additions are
-fine; --write takes them into the list.
+tests/interface.txt lists the values of the last release's enumerators, the sizes of types and the types of functions. Additions
+are fine; --write takes them into the list.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def side_of(problem: Problem) -> Any:
 def calls(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What the library would have been asked."""
     made: list[tuple[Any, ...]] = []
-    native, operator = deformkit.torch._native, side_of(problem).operator
+    native, operator = deformkit._native, side_of(problem).operator
     monkeypatch.setattr(native, "set_stream", lambda *a: made.append(("set_stream", *a)))
     monkeypatch.setattr(native, "set_deterministic", lambda *a: made.append(("set_deterministic", *a)))
     monkeypatch.setattr(operator, "native_forward", lambda *a: made.append(("forward", *a)))
