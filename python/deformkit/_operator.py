@@ -136,7 +136,7 @@ class Operator:
             self.sides[kind] = None
             for base in kind.__mro__:
                 framework = base.__module__.split(".")[0]
-                if (framework, base.__name__) in (("torch", "Tensor"), ("jax", "Tracer")):
+                if (framework, base.__name__) in (("torch", "Tensor"), ("torch", "Proxy"), ("jax", "Tracer")):
                     # The framework is there, so this does not import it.
                     side = importlib.import_module(f".{framework}", __package__)
                     self.sides[kind] = side.OPERATORS[self.name]

@@ -28,7 +28,7 @@ _CUDA = 2  # DLPack's number of the device
 
 try:
     from torch._C import _is_tracing, _len_torch_dispatch_stack, _len_torch_function_stack
-    from torch._C._functorch import peek_interpreter_stack
+    from torch._C._functorch import is_legacy_batchedtensor, peek_interpreter_stack
     from torch.autograd import _profiler_enabled
 
     _can_look = True
@@ -40,7 +40,7 @@ def _is_transformed() -> bool:
     return _can_look and (peek_interpreter_stack() is not None or forward_ad._current_level >= 0)
 
 
-def _is_eager(tensors: tuple[torch.Tensor, ...]) -> bool:
+def is_eager(tensors: tuple[torch.Tensor, ...]) -> bool:
     """Whether nothing but autograd has a part in this call: no subclass, mode, transform, tracer or profiler. It then reaches the
     kernel without PyTorch's dispatcher, whose way through Python takes longer than a small kernel."""
     if not _can_look:
@@ -132,7 +132,7 @@ class TorchOperator:
     def forward(self, *tensors: Any) -> torch.Tensor:
         if torch.compiler.is_compiling():
             return self.forward_op(*tensors)
-        if not _is_eager(tensors):
+        if not is_eager(tensors):
             tensors = tuple(map(self.as_tensor, self.operator.arguments, tensors))
             return self.transformed.apply(*tensors) if _is_transformed() else self.forward_op(*tensors)
         if torch.is_grad_enabled():
@@ -146,7 +146,7 @@ class TorchOperator:
 
     @staticmethod
     def as_tensor(name: str, array: Any) -> torch.Tensor:
-        if isinstance(array, torch.Tensor):
+        if isinstance(array, torch.Tensor) or hasattr(type(array), "__torch_function__"):  # such as torch.fx's proxies
             return array
         if array is None:
             raise ValueError(f"{name}: expected a tensor, got None")
@@ -203,17 +203,31 @@ class TorchOperator:
         wanted = [ctx.needs_input_grad[i] for i in positions]
         tensors = ctx.saved_tensors
         # With gradients on, someone wants to differentiate the result: only a registered operator can refuse that.
-        direct = not (torch.is_grad_enabled() or torch.compiler.is_compiling()) and _is_eager((*tensors, grad_output))
+        direct = not (torch.is_grad_enabled() or torch.compiler.is_compiling()) and is_eager((*tensors, grad_output))
         if direct:
             backward: Any = self.run_backward
         else:
             backward = self.transformed_backward.apply if _is_transformed() else self.backward_op
-        found = iter(backward(*tensors, grad_output, wanted))
+        if _can_look and is_legacy_batchedtensor(grad_output):
+            found = iter(self.batched_backward(tensors, grad_output, wanted))
+        else:
+            found = iter(backward(*tensors, grad_output, wanted))
         gradients: list[Any] = [None] * len(tensors)
         for i, flag in zip(positions, wanted):
             if flag:
                 gradients[i] = next(found)
         return tuple(gradients)
+
+    def batched_backward(self, tensors: tuple[torch.Tensor, ...], grad_output: torch.Tensor, wanted: list[bool]) -> list[Any]:
+        """Of torch.autograd.grad(is_grads_batched=True), whose own vmap knows no operator that returns a list: one gradient of
+        the output after the other, as a copy of all inputs for each would take more."""
+        level = torch._C._vmapmode_increment_nesting() - 1
+        torch._C._vmapmode_decrement_nesting()
+        single = torch._remove_batch_dim(grad_output, level, 1, 0).unbind()
+        if torch.is_grad_enabled():
+            return self.refuse_second_derivative(None)
+        results = [self.backward_op(*tensors, gradient, wanted) for gradient in single]
+        return [torch._add_batch_dim(torch.stack(parts), 0, level) for parts in zip(*results)]
 
     def refuse_second_derivative(self, ctx: Any, *gradients: Any) -> Any:
         raise RuntimeError(f"deformkit.{self.operator.name}: second derivatives are not implemented")

@@ -313,6 +313,46 @@ def test_function_transforms(problem: Problem) -> None:
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_batched_gradients(problem: Problem, count: int) -> None:
+    """Several gradients of the output at once."""
+    tensors = tensors_of(problem)
+    wanted = differentiable(problem, tensors)
+    for call in (problem.forward, op_of(problem)):
+        result = call(*tensors)
+        grad_outputs = torch.randn(count, *result.shape)
+        found = torch.autograd.grad(result, wanted, grad_outputs, is_grads_batched=True, retain_graph=True)
+        single = [torch.autograd.grad(result, wanted, grad_output, retain_graph=True) for grad_output in grad_outputs]
+        for several, one in zip(found, zip(*single)):
+            assert torch.equal(several, torch.stack(one))
+
+
+def test_jacobians(problem: Problem) -> None:
+    tensors = tensors_of(problem, "float64", requires_grad=False, batch=1, queries=2, channels=3)
+    positions = problem.operator.gradient_positions
+
+    def call(*inputs: Any) -> Any:
+        arguments = list(tensors)
+        for position, tensor in zip(positions, inputs):
+            arguments[position] = tensor
+        return problem.forward(*arguments)
+
+    inputs = tuple(tensors[i] for i in positions)
+    expected = torch.autograd.functional.jacobian(call, inputs)
+    assert expected[0].abs().max() > 0
+    torch.testing.assert_close(torch.autograd.functional.jacobian(call, inputs, vectorize=True), expected)
+    torch.testing.assert_close(torch.func.jacrev(call, argnums=tuple(range(len(inputs))))(*inputs), expected)
+
+
+def test_symbolic_trace(problem: Problem) -> None:
+    """torch.fx: as one call."""
+    tensors = tensors_of(problem, requires_grad=False)
+    traced = torch.fx.symbolic_trace(lambda a, b, c, d, e: problem.forward(a, b, c, d, e) + 1)
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert targets[0] is op_of(problem) and len(targets) == 2
+    assert torch.equal(traced(*tensors), problem.forward(*tensors) + 1)
+
+
 def test_forward_mode_is_refused(problem: Problem) -> None:
     tensors = tensors_of(problem, requires_grad=False)
     with pytest.raises((RuntimeError, NotImplementedError)):
