@@ -25,6 +25,7 @@ TESTED_ELSEWHERE = {
     "python -m deformkit.mx_driving script.py": "python.mx_driving",
     "python -m deformkit.tune": "python.tune",
     "python -m deformkit.tune msda_forward --threads 1": "python.tune",
+    "python -m deformkit.build_openvino": "python.openvino",
 }
 
 

@@ -1,6 +1,7 @@
 // The operators as ONNX Runtime's custom operators, in the domain "deformkit": one node each, with symbolic shapes, on the
 // session's own threads.
 #include <array>
+#include <atomic>
 #include <exception>
 #include <map>
 #include <memory>
@@ -262,9 +263,15 @@ void infer_shape(const CustomOp &custom, OrtShapeInferContext *context) {
     const Extent shape[] = {value[0], locations[1], last};
     int64_t numbers[std::size(shape)];
     const char *symbols[std::size(shape)];
+    std::string names[std::size(shape)];
+    static std::atomic<int> nameless{0};
     for (size_t axis = 0; axis < std::size(shape); axis++) {
         numbers[axis] = shape[axis].number;
         symbols[axis] = shape[axis].symbol;
+        if (numbers[axis] < 0 && *symbols[axis] == '\0') {  // ONNX Runtime would take the number for known
+            names[axis] = "deformkit_" + std::to_string(nameless++);
+            symbols[axis] = names[axis].c_str();
+        }
     }
     OrtTensorTypeAndShapeInfo *made = nullptr;
     require(CreateTensorTypeAndShapeInfo::call(api, &made));

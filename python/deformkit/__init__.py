@@ -29,6 +29,7 @@ __all__ = [
     "last_variant",
     "multi_scale_deformable_attn",
     "multi_scale_deformable_attn_backward",
+    "openvino_extension",
     "release_memory",
     "set_num_threads",
     "set_target",
@@ -41,6 +42,17 @@ def accelerate(model: Any) -> Acceleration:
     from .adapters.accelerate import accelerate
 
     return accelerate(model)
+
+
+def openvino_extension() -> str:
+    """What OpenVINO takes: core.add_extension(deformkit.openvino_extension()). FileNotFoundError if it was not built for this
+    release of OpenVINO yet: python -m deformkit.build_openvino."""
+    from .build_openvino import extension
+
+    path = extension()
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there yet: python -m deformkit.build_openvino")
+    return str(path)
 
 
 def set_num_threads(count: int) -> None:

@@ -49,8 +49,15 @@ def test_symbolic_shapes(problem: Problem) -> None:
 
 
 def test_unknown_shapes(problem: Problem) -> None:
+    """None at all, or none of the extents; a later node must not be told a wrong one."""
     arrays = problem.inputs()
-    problem.check(run(session(node_model(problem, arrays, shapes=[None] * 5)), arrays), arrays)
+    for shapes in ([None] * 5, [[None] * array.ndim for array in arrays]):
+        model = node_model(problem, arrays, shapes=shapes)
+        zeros = np.zeros(problem.operator.output_shape(*arrays)[2])
+        model.graph.initializer.append(onnx.numpy_helper.from_array(zeros, "zeros"))
+        model.graph.node.append(onnx.helper.make_node("Add", ["output", "zeros"], ["sum"]))
+        model.graph.output[0].name = "sum"
+        problem.check(run(session(model), arrays), arrays)
 
 
 def test_empty(problem: Problem) -> None:

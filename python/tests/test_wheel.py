@@ -36,8 +36,9 @@ def test_contents(wheel: Path) -> None:
     package = {name for name in package if "__pycache__" not in name}
     assert "deformkit/py.typed" in package
     (native,) = [name for name in names if name.startswith("deformkit/_native.") and name.endswith(".so")]
-    libraries = {"deformkit/libdeformkit.so.0", "deformkit/libdeformkit_onnxruntime.so", "deformkit/libdeformkit_torch.so.0"}
-    assert {name for name in names if ".dist-info/" not in name} == package | libraries | {native}
+    built = {"libdeformkit.so.0", "libdeformkit_onnxruntime.so", "libdeformkit_torch.so.0"}
+    built |= {f"include/{name}" for name in ("deformkit/deformkit.h", "dlpack/dlpack.h", "openvino_operators.cpp")}
+    assert {name for name in names if ".dist-info/" not in name} == package | {f"deformkit/{name}" for name in built} | {native}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+if TYPE_CHECKING:
+    from ._fusion import Fusion
 
 DOMAIN = "deformkit"
 #: Operator -> type of its node. Inputs and output are those of the function.
@@ -30,3 +33,19 @@ def translations(*, decompose: bool = False) -> dict[Callable[..., Any], Callabl
     from ._translations import translations
 
     return translations(decompose)
+
+
+def fuse(model: str | Path | Any, *, inputs: Optional[dict[str, Any]] = None, compare: bool = True) -> Fusion:
+    """Puts one node in place of each chain of GridSample that exporters make of multi-scale deformable attention.
+
+    Args:
+        model: a path or a ModelProto, which is not changed. All extents but the batch must be fixed.
+        inputs: arrays by name for the run that finds out shapes, and for the comparison. None: random ones.
+        compare: run the new model as well.
+
+    Returns:
+        The new model, what was replaced, what was not recognised and why, and the largest difference of each output.
+    """
+    from ._fusion import fuse
+
+    return fuse(model, inputs, compare)
