@@ -120,12 +120,13 @@ def test_integer_locations() -> None:
 
 def test_sparse4d() -> None:
     tensors = tensors_of(DA)
-    output = sparse4d.deformable_aggregation_function(tensors[0].half(), tensors[1], tensors[2], *(t.half() for t in tensors[3:]))
+    function: Any = sparse4d.deformable_aggregation_function
+    output = function(*(tensor.half() if tensor.is_floating_point() else tensor for tensor in tensors))
     assert output.dtype == torch.float32
     with pytest.raises(ValueError, match="^feature_maps: expected"):
-        sparse4d.deformable_aggregation_function(tensors[0][None], *tensors[1:])
+        function(tensors[0][None], *tensors[1:])
     with pytest.raises(ValueError, match="^sampling_location: expected"):
-        sparse4d.deformable_aggregation_function(*tensors[:3], tensors[3][None], tensors[4])
+        function(*tensors[:3], tensors[3][None], tensors[4])
 
 
 def test_types_of_mmcv() -> None:
@@ -153,7 +154,8 @@ def test_types_of_mmcv() -> None:
 
 def test_torch_ms_deform_attn() -> None:
     """Its types, and the words of its errors that its tests look for."""
-    function, apply = torch_ms_deform_attn.ms_deform_attn, torch_ms_deform_attn.MSDeformAttnFunction.apply
+    function: Any = torch_ms_deform_attn.ms_deform_attn
+    apply: Any = torch_ms_deform_attn.MSDeformAttnFunction.apply
     tensors = tensors_of(MSDA)
     value, shapes, starts, locations, weights = tensors
     expected = deformkit.multi_scale_deformable_attn(*tensors)
@@ -172,7 +174,7 @@ def test_torch_ms_deform_attn() -> None:
         ((value, shapes, starts + 100, locations, weights), {}, "exceeds"),
         ((value, shapes, starts, locations[None], weights), {}, "shape"),
         ((value, shapes, starts, locations, weights[:, :1]), {}, "shape"),
-        (tensors, {"im2col_step": 0}, "positive"),
+        (tuple(tensors), {"im2col_step": 0}, "positive"),
     ]
     for arguments, options, message in cases:
         with pytest.raises(RuntimeError, match=message):
@@ -186,7 +188,7 @@ def test_msda_triton(padding_mode: str, align_corners: bool) -> None:
     value, shapes, _, locations, weights = (
         t.detach().double().requires_grad_() if t.is_floating_point() else t for t in tensors_of(MSDA)
     )
-    function = msda_triton.multiscale_deformable_attention
+    function: Any = msda_triton.multiscale_deformable_attention
     found = function(value, shapes, locations, weights, padding_mode, align_corners)
     levels = value.split(shapes.prod(1).tolist(), 1)
     expected = 0
@@ -206,6 +208,6 @@ def test_msda_triton(padding_mode: str, align_corners: bool) -> None:
         wrong = [value, shapes, locations, weights]
         wrong[i] = wrong[i][None]
         with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
-            msda_triton.multiscale_deformable_attention(*wrong, "zeros", False)
+            function(wrong[0], wrong[1], wrong[2], wrong[3], "zeros", False)
     with pytest.raises(ValueError, match="^padding_mode: expected"):
         function(value, shapes, locations, weights, "reflection", False)

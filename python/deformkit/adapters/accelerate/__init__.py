@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import calls, stand_ins
+from . import adapted, calls, stand_ins
 
 #: In place of an attribute that a module did not have itself.
 _OF_ITS_CLASS = object()
@@ -26,7 +26,7 @@ FUNCTIONS = frozenset(
         "MultiScaleDeformableAttnFunction",
         "MSDeformAttnFunction",
     )
-)
+) | frozenset(adapted.ADAPTERS)  # MapTR, Sparse4D, msda-triton
 
 
 class Acceleration:
@@ -92,11 +92,14 @@ class Acceleration:
 
 
 def _is_candidate(module: torch.nn.Module) -> bool:
-    return hasattr(module, "sampling_offsets") or type(module).__name__ == "MultiScaleDeformableAttention"
+    if hasattr(module, "sampling_offsets") or type(module).__name__ == "MultiScaleDeformableAttention":
+        return True
+    return any(adapted.adapter_of(value) for value in _called_values(type(module).forward))
 
 
 def _is_replaced(module: torch.nn.Module) -> bool:
-    return any(isinstance(value, (stand_ins.Forward, stand_ins.Function)) for value in map(_unbound, vars(module).values()))
+    kinds = (stand_ins.Forward, stand_ins.Function, adapted.Adapted)
+    return any(isinstance(value, kinds) for value in map(_unbound, vars(module).values()))
 
 
 def _unbound(function: Any) -> Any:
@@ -119,6 +122,13 @@ def _held_functions(module: torch.nn.Module) -> dict[str, Any]:
     return {attribute: value for attribute, value in vars(module).items() if _is_known(value)}
 
 
+def _called_values(forward: Any) -> list[Any]:
+    forward = inspect.unwrap(forward)
+    if not isinstance(forward, types.FunctionType):
+        return []
+    return [forward.__globals__[name] for name in forward.__globals__.keys() & set(forward.__code__.co_names)]
+
+
 def _called_functions(forward: Any) -> tuple[str, ...]:
     """The functions above that `forward`, under its decorators, calls by a global name."""
     forward = inspect.unwrap(forward)
@@ -132,7 +142,8 @@ def accelerate(model: torch.nn.Module) -> Acceleration:
     """Makes `model` compute its multi-scale deformable attention with deformkit, on the CPU; elsewhere it goes on as before.
 
     Knows the attention of transformers (Deformable DETR, GroundingDINO, Mask2Former, OneFormer, RT-DETR, RT-DETRv2, D-FINE and
-    what shares their code), of mmcv, ultralytics and rfdetr, and of models that carry Deformable DETR's own functions. A call
+    what shares their code), of mmcv, ultralytics and rfdetr, and of models that carry Deformable DETR's own functions, GKT's and
+    MapTR's, Sparse4D's or msda-triton's. A call
     with tensors of a form that is not known goes to the model's own code, with one warning. What is saved, copied or pickled
     stays accelerated; loading it needs deformkit.
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 import torch
 
 from ...torch import OPERATORS
-from . import calls
+from . import adapted, calls
 
 _msda = OPERATORS["multi_scale_deformable_attn"]
 
@@ -64,6 +64,8 @@ def stand_in(original: Any) -> Any:
     if isinstance(original, functools.partial):
         inner = stand_in(original.func)
         return None if inner is None else functools.partial(inner, *original.args, **original.keywords)
+    if adapted.adapter_of(original) is not None:
+        return adapted.stand_in(original)
     if isinstance(original, type):
         names = calls.names_of(getattr(original, "forward", original), without=1)
         return FunctionClass(original, names) if names else None
