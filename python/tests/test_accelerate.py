@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import pytest
@@ -70,6 +71,8 @@ def test_same_result(model: Any) -> None:
     expected = outputs_of(model, arguments)
     done = deformkit.accelerate(model)
     assert done.replaced and not done.left_alone
+    is_known = not any(name in type(model).__name__ for name in ("RTDetrV2", "DFine"))  # whose few queries cost nothing
+    assert is_known == bool(done.rewritten)
     deformkit.set_target("sse41")  # another rounding than the best kernel's: shows that the library is what runs
     found = outputs_of(model, arguments)
     assert deformkit.last_variant().endswith("_sse41")
@@ -110,7 +113,7 @@ def test_undo_leaves_no_trace(model: Any) -> None:
             if vars(module).keys() != before[name].keys()
             or any(vars(module)[key] is not value for key, value in before[name].items())
         ]
-        assert sorted(changed) == sorted(done.replaced)
+        assert set(changed) == {*done.replaced, *done.rewritten}
     for name, module in model.named_modules():
         assert vars(module).keys() == before[name].keys()
         assert all(vars(module)[key] is value for key, value in before[name].items())
@@ -173,7 +176,7 @@ def test_other_devices_go_on_as_before() -> None:
             call = run
             arguments: Any = (value, None, [(2, 3)], None, locations, weights, 64)
         else:
-            functions = {**vars(module), **(run.__func__.__globals__ if run else {})}
+            functions = {**vars(module), **inspect.unwrap(type(module).forward).__globals__}
             call = next(v for v in functions.values() if isinstance(v, stand_ins.Function))
             arguments = (value, [(2, 3)], locations, weights)
             if call.original.__name__.endswith("_v2"):

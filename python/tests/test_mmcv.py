@@ -57,6 +57,7 @@ def test_accelerate(attention: Any) -> None:
     expected = run(attention)
     with deformkit.accelerate(attention) as done:
         assert done.replaced == {"": "MultiScaleDeformableAttnFunction, multi_scale_deformable_attn_pytorch"}
+        assert done.rewritten == [""]
         found = run(attention)
         # The decorator of forward, which knows an argument by a former name, is still there.
         with pytest.warns(DeprecationWarning, match="residual"):

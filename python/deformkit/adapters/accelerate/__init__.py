@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import adapted, calls, stand_ins
+from . import adapted, attentions, calls, stand_ins
 
 #: In place of an attribute that a module did not have itself.
 _OF_ITS_CLASS = object()
@@ -23,7 +23,11 @@ FUNCTIONS = frozenset(
         "multi_scale_deformable_attention_v2",  # RT-DETRv2, D-FINE
         "multi_scale_deformable_attn_pytorch",  # mmcv, detrex, ultralytics
         "ms_deform_attn_core_pytorch",  # Deformable DETR and models that carry its code, RF-DETR
+        "deformable_attention_core_func",  # the authors' RT-DETR
+        "deformable_attention_core_func_v2",  # the authors' RT-DETRv2 and D-FINE
         "MultiScaleDeformableAttnFunction",
+        "MultiScaleDeformableAttnFunction_fp32",  # BEVFormer
+        "MultiScaleDeformableAttnFunction_fp16",
         "MSDeformAttnFunction",
     )
 ) | frozenset(adapted.ADAPTERS)  # MapTR, Sparse4D, msda-triton
@@ -34,11 +38,13 @@ class Acceleration:
 
     replaced: name of a module -> what was replaced in it.
     left_alone: name of a module that looks like deformable attention -> why it was not touched.
+    rewritten: names of modules whose arithmetic around the sampling was replaced as well.
     """
 
     def __init__(self) -> None:
         self.replaced: dict[str, str] = {}
         self.left_alone: dict[str, str] = {}
+        self.rewritten: list[str] = []
         self._undo: list[tuple[torch.nn.Module, str, Any]] = []
 
     def undo(self) -> None:
@@ -60,6 +66,7 @@ class Acceleration:
         lines = [f"replaced {len(self.replaced)} of {len(self.replaced) + len(self.left_alone)} deformable attentions"]
         lines += [f"  {name}: {what}" for name, what in self.replaced.items()]
         lines += [f"  {name} left alone: {why}" for name, why in self.left_alone.items()]
+        lines += [f"  {name}: locations and masks as well" for name in self.rewritten]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -73,6 +80,8 @@ class Acceleration:
         held, called = _held_functions(module), _called_functions(kind.forward)
         if _is_replaced(module):
             self.left_alone[name] = "it was replaced before"
+        elif isinstance(vars(module).get("forward"), stand_ins.Forward):
+            return  # a part of it was replaced before
         elif "forward" in vars(module) and not held:
             self.left_alone[name] = "it has a forward of its own, not its class's"
         elif calls.names_of(kind.forward, without=1):
@@ -90,15 +99,34 @@ class Acceleration:
         elif not any(map(_is_replaced, module.modules())):
             self.left_alone[name] = f"{kind.__module__}.{kind.__qualname__} is in no form that deformkit knows"
 
+    def _rewrite(self, name: str, module: torch.nn.Module) -> None:
+        """After _visit() of the module and its parts."""
+        forward = vars(module).get("forward")
+        if forward is None and any(map(_is_replaced, module.children())):
+            base: Any = stand_ins.own_forward
+        elif isinstance(forward, stand_ins.Forward) and name in self.replaced:
+            base = forward.make
+        else:
+            return
+        form = attentions.form_of(module, base)
+        if form is not None:
+            make = functools.partial(attentions.rewritten_forward, form=form, base=base)
+            self._set(module, "forward", stand_ins.Forward(module, make))
+            self.rewritten.append(name)
+
 
 def _is_candidate(module: torch.nn.Module) -> bool:
-    if hasattr(module, "sampling_offsets") or type(module).__name__ == "MultiScaleDeformableAttention":
+    kind = type(module)
+    if hasattr(module, "sampling_offsets") or kind.__name__ == "MultiScaleDeformableAttention":
         return True
-    return any(adapted.adapter_of(value) for value in _called_values(type(module).forward))
+    return bool(_held_functions(module) or _called_functions(kind.forward))
 
 
 def _is_replaced(module: torch.nn.Module) -> bool:
-    kinds = (stand_ins.Forward, stand_ins.Function, adapted.Adapted)
+    forward = vars(module).get("forward")
+    if isinstance(forward, stand_ins.Forward):
+        return not forward.only_rewritten
+    kinds = (stand_ins.Function, adapted.Adapted)
     return any(isinstance(value, kinds) for value in map(_unbound, vars(module).values()))
 
 
@@ -122,13 +150,6 @@ def _held_functions(module: torch.nn.Module) -> dict[str, Any]:
     return {attribute: value for attribute, value in vars(module).items() if _is_known(value)}
 
 
-def _called_values(forward: Any) -> list[Any]:
-    forward = inspect.unwrap(forward)
-    if not isinstance(forward, types.FunctionType):
-        return []
-    return [forward.__globals__[name] for name in forward.__globals__.keys() & set(forward.__code__.co_names)]
-
-
 def _called_functions(forward: Any) -> tuple[str, ...]:
     """The functions above that `forward`, under its decorators, calls by a global name."""
     forward = inspect.unwrap(forward)
@@ -142,10 +163,10 @@ def accelerate(model: torch.nn.Module) -> Acceleration:
     """Makes `model` compute its multi-scale deformable attention with deformkit, on the CPU; elsewhere it goes on as before.
 
     Knows the attention of transformers (Deformable DETR, GroundingDINO, Mask2Former, OneFormer, RT-DETR, RT-DETRv2, D-FINE and
-    what shares their code), of mmcv, ultralytics and rfdetr, and of models that carry Deformable DETR's own functions, GKT's and
-    MapTR's, Sparse4D's or msda-triton's. A call
-    with tensors of a form that is not known goes to the model's own code, with one warning. What is saved, copied or pickled
-    stays accelerated; loading it needs deformkit.
+    what shares their code), of mmcv, ultralytics and rfdetr, of the authors' RT-DETR, RT-DETRv2, D-FINE, BEVFormer, Sparse4D
+    and MapTR, of msda-triton, and of models that carry Deformable DETR's own functions. A call with tensors of a form that is
+    not known goes to the model's own code, with one warning. What is saved, copied or pickled stays accelerated; loading it
+    needs deformkit.
 
     Args:
         model: any module; it is changed in place, its parameters are not.
@@ -162,5 +183,7 @@ def accelerate(model: torch.nn.Module) -> Acceleration:
     for name, module in reversed(list(model.named_modules())):  # parts come before what they are part of
         if _is_candidate(module):
             done._visit(name, module)
+            done._rewrite(name, module)
+    done.rewritten.sort()
     done.replaced, done.left_alone = (dict(sorted(found.items())) for found in (done.replaced, done.left_alone))
     return done

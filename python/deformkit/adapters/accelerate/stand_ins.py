@@ -88,6 +88,11 @@ class Forward:
         return self.function(*arguments, **named)
 
     @property
+    def only_rewritten(self) -> bool:
+        """The sampling is replaced in a part of the module."""
+        return isinstance(self.make, functools.partial) and self.make.keywords.get("base") is own_forward
+
+    @property
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(types.MethodType(type(self.module).forward, self.module))
 
@@ -98,6 +103,10 @@ class Forward:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"module": self.module, "make": self.make, "function": None}
+
+
+def own_forward(module: torch.nn.Module) -> Callable[..., Any]:
+    return types.MethodType(type(module).forward, module)
 
 
 def operator_forward(module: torch.nn.Module) -> Callable[..., Any]:
