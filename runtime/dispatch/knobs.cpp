@@ -37,16 +37,21 @@ struct NamedKnob {
 std::vector<NamedKnob> *names = nullptr;  // Lock::kKnobs; for as long as the process lives
 std::string *file_of_user = nullptr;      // the same
 
+std::vector<NamedKnob> all_named_knobs() {
+    std::vector<NamedKnob> all;
+    for (const HostKnobs &owner : all_host_knobs()) {
+        for (size_t i = 0; i < owner.count; i++) {
+            all.push_back({std::string(owner.owner) + "." + owner.knobs[i].name, owner, i});
+        }
+    }
+    return all;
+}
+
+/// For who asks for names. Calls of operators do not: a library that is loaded and unloaded again leaves nothing.
 const std::vector<NamedKnob> &named_knobs() {
     const std::lock_guard<std::mutex> lock(mutex_of(Lock::kKnobs));
     if (names == nullptr) {
-        auto made = std::make_unique<std::vector<NamedKnob>>();
-        for (const HostKnobs &owner : all_host_knobs()) {
-            for (size_t i = 0; i < owner.count; i++) {
-                made->push_back({std::string(owner.owner) + "." + owner.knobs[i].name, owner, i});
-            }
-        }
-        names = made.release();
+        names = std::make_unique<std::vector<NamedKnob>>(all_named_knobs()).release();
     }
     return *names;
 }
@@ -56,7 +61,7 @@ const NamedKnob *knob_at(int index) {
                                                                            : nullptr;
 }
 
-const NamedKnob &knob_named(std::string_view name, const std::vector<NamedKnob> &among = named_knobs()) {
+const NamedKnob &knob_named(std::string_view name, const std::vector<NamedKnob> &among) {
     for (const NamedKnob &each : among) {
         if (each.name == name) {
             return each;
@@ -83,7 +88,8 @@ int64_t number_in(std::string_view text) {
 }
 
 /// All of a file or nothing: its last line, end=<how many it sets>, shows that it is whole.
-void load(const std::string &path, const std::vector<NamedKnob> &knobs = named_knobs()) {
+void load(const std::string &path) {
+    const std::vector<NamedKnob> knobs = all_named_knobs();
     std::ifstream file(path);
     const auto refuse = [&](int line, const std::string &why) {
         throw Failure(DEFORMKIT_INVALID_VALUE,
@@ -202,18 +208,17 @@ void read_user_knobs() noexcept {
         return;
     }
     try {
-        const std::vector<NamedKnob> &knobs = named_knobs();
-        const std::string &path = user_file();
         // Others wait: a plan must not see knobs change.
         const std::lock_guard<std::mutex> lock(mutex_of(Lock::kKnobs));
         if (user_knobs_read.load()) {
             return;
         }
+        const std::string path = find_user_file();
         struct stat status {};
         const bool named = std::getenv("DEFORMKIT_KNOBS") != nullptr;
         try {
             if (!path.empty() && (named || stat(path.c_str(), &status) == 0)) {
-                load(path, knobs);
+                load(path);
             }
         } catch (const Failure &failure) {
             std::fprintf(stderr, "deformkit: %s\n", failure.what());
@@ -244,7 +249,7 @@ deformkit_status deformkit_knob_range(const char *name, int64_t *standard, int64
         if (name == nullptr || standard == nullptr || lowest == nullptr || highest == nullptr) {
             throw deformkit::Failure(DEFORMKIT_NULL_ARGUMENT, "name, standard, lowest, highest: expected no NULL");
         }
-        const deformkit::Knob &knob = deformkit::knob_named(name).knob();
+        const deformkit::Knob &knob = deformkit::knob_named(name, deformkit::named_knobs()).knob();
         *standard = knob.standard;
         *lowest = knob.lowest;
         *highest = knob.highest;
@@ -257,7 +262,7 @@ deformkit_status deformkit_get_knob(const char *name, int64_t *value) {
         if (name == nullptr || value == nullptr) {
             throw deformkit::Failure(DEFORMKIT_NULL_ARGUMENT, "name, value: expected no NULL");
         }
-        const deformkit::NamedKnob &knob = deformkit::knob_named(name);
+        const deformkit::NamedKnob &knob = deformkit::knob_named(name, deformkit::named_knobs());
         *value = knob.owner.at(knob.owner.values, knob.index);
     });
 }
@@ -268,7 +273,7 @@ deformkit_status deformkit_set_knob(const char *name, int64_t value) {
         if (name == nullptr) {
             throw deformkit::Failure(DEFORMKIT_NULL_ARGUMENT, "name: expected no NULL");
         }
-        const deformkit::NamedKnob &knob = deformkit::knob_named(name);
+        const deformkit::NamedKnob &knob = deformkit::knob_named(name, deformkit::named_knobs());
         deformkit::set_host_knob(knob.owner, knob.knob().name, value);
     });
 }
