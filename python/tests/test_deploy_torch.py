@@ -52,7 +52,7 @@ def test_declarations_are_those_of_pytorch(tmp_path: Path) -> None:
 @needs_new_torch
 def test_operators_without_the_package(tmp_path: Path) -> None:
     """The program loads the library alone, and later the package."""
-    run(sys.executable, Path(__file__).parent / "scripts/torch_library.py", LIBRARY, cwd=tmp_path)
+    run(sys.executable, Path(__file__).parent / "torch_library_program.py", LIBRARY, cwd=tmp_path)
 
 
 def test_schemas_do_not_change(tmp_path: Path) -> None:

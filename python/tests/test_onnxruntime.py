@@ -122,7 +122,7 @@ def test_from_c(tmp_path: Path) -> None:
     arrays = problem.inputs(queries=3)
     (tmp_path / "model.onnx").write_bytes(_all_constant(problem, arrays).SerializeToString())
     program = tmp_path / "session"
-    source = Path(__file__).resolve().parent / "scripts/onnxruntime_session.c"
+    source = Path(__file__).resolve().parent / "onnxruntime_session.c"
     subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), "-ldl"], check=True)
     command = [str(program), str(libraries[0]), deformkit.onnx.runtime_library(), str(tmp_path / "model.onnx")]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -1,7 +1,9 @@
-"""libdeformkit_torch.so in a process without the package, which is imported only in the end. usage: torch_library.py LIBRARY"""
+"""libdeformkit_torch.so in a process without the package, which is imported only in the end.
+
+usage: torch_library_program.py LIBRARY
+"""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,7 +22,6 @@ else:
     raise AssertionError("not refused")
 
 # The package would register its own operators once it is there: the problems come after what they are compared with.
-sys.path.insert(0, str(Path(__file__).parents[1]))
 del sys.modules["torch"]  # not seen by the package, which then leaves PyTorch alone
 from problems import DTYPES, PROBLEMS  # noqa: E402
 
