@@ -127,18 +127,12 @@ void schedule_da_backward_locations_gpu(Func sum, Func grad_locations, const std
 // As in schedules/gpu.h, schedule_scatter_gpu, with groups beside channels.
 void schedule_da_backward_value_gpu(DaGroupedBackwardValue &f, Func map_table, const Expr &anchor_tile, const Expr &group_tile,
                                     const DaBackwardValueGpuScheduleKnobs &knobs) {
-    constexpr int kClearThreads = 128, kClearCells = 8;
-    Var flat{"flat"}, block{"block"}, thread{"thread"}, ko{"ko"}, ki{"ki"}, go{"go"}, gi{"gi"};
+    Var go{"go"}, gi{"gi"};
     RVar ao{"ao"}, ai{"ai"}, steps{"steps"}, step{"step"}, po{"po"}, pi{"pi"};
-    f.grad_maps.fuse(f.d, f.g, flat)
-        .split(flat, block, thread, kClearThreads, TailStrategy::GuardWithIf)
-        .split(f.cell, ko, ki, kClearCells, TailStrategy::GuardWithIf)
-        .reorder(ki, thread, ko, block, f.b)
-        .gpu_blocks(ko, block, f.b)
-        .gpu_threads(thread);
+    schedule_clear_gpu(f.grad_maps, f.d, f.g, f.cell, f.b);
     const RVar lane = f.samples[1], corner = f.samples[2], scale = f.samples[3], camera = f.samples[4], point = f.samples[5],
                anchor = f.samples[6];
-    const auto schedule = [&](Stage stage) {
+    schedule_additions_gpu(f.grad_maps, [&](Stage stage) {
         stage.split(f.samples[0], steps, step, knobs.channels_at_once, TailStrategy::GuardWithIf)
             .split(anchor, ao, ai, anchor_tile, TailStrategy::GuardWithIf)
             .split(point, po, pi, knobs.group_points, TailStrategy::GuardWithIf)
@@ -149,12 +143,7 @@ void schedule_da_backward_value_gpu(DaGroupedBackwardValue &f, Func map_table, c
             .atomic()
             .gpu_blocks(ao, go, f.b)
             .gpu_threads(lane, gi, ai);
-    };
-    const Expr channels = f.grad_maps.output_buffer().dim(0).extent();
-    for (int common : {32, 64, 16}) {
-        schedule(f.grad_maps.update().specialize(channels == common));
-    }
-    schedule(f.grad_maps.update());
+    });
     f.gradient.compute_at(f.grad_maps, steps)
         .store_in(MemoryType::Register)
         .bound_extent(f.step, knobs.channels_at_once)

@@ -129,6 +129,30 @@ Halide::Var schedule_dots_gpu(F &f, Halide::Func dots, const std::vector<Halide:
     return round;
 }
 
+/// Zeros of a map's gradient, before anything is added.
+inline void schedule_clear_gpu(Halide::Func gradient, const Halide::Var &d, const Halide::Var &m, const Halide::Var &k,
+                               const Halide::Var &b) {
+    using namespace Halide;
+    constexpr int kClearThreads = 128, kClearCells = 8;
+    Var flat{"flat"}, block{"block"}, thread{"thread"}, ko{"ko"}, ki{"ki"};
+    gradient.fuse(d, m, flat)
+        .split(flat, block, thread, kClearThreads, TailStrategy::GuardWithIf)
+        .split(k, ko, ki, kClearCells, TailStrategy::GuardWithIf)
+        .reorder(ki, thread, ko, block, b)
+        .gpu_blocks(ko, block, b)
+        .gpu_threads(thread);
+}
+
+/// What is added: of common sizes, nothing is asked for each channel.
+template <typename Schedule>
+void schedule_additions_gpu(Halide::Func gradient, const Schedule &schedule) {
+    const Halide::Expr channels = gradient.output_buffer().dim(0).extent();
+    for (int common : {32, 64, 16}) {
+        schedule(gradient.update().specialize(channels == common));
+    }
+    schedule(gradient.update());
+}
+
 /// Clears `f.grad_value`, then adds to it: `f` has `gradient`, `samples` and axes. A thread takes some channels of a query, as far apart
 /// as its neighbours are many, so that together they add to whole sectors of memory.
 template <typename F, typename Knobs>
@@ -136,18 +160,10 @@ Halide::Var schedule_scatter_gpu(F &f, Halide::Func taps, int fields, const std:
                                  const Halide::RVar &sample, const Halide::RVar &query, Halide::Func level_table,
                                  const Halide::Expr &query_tile, const Knobs &knobs) {
     using namespace Halide;
-    constexpr int kClearThreads = 128, kClearCells = 8;
-    Var flat{"flat"}, block{"block"}, thread{"thread"}, ko{"ko"}, ki{"ki"}, outer{"outer"};
     RVar blocks{"blocks"}, queries{"queries"}, steps{"steps"}, step{"step"}, ro{"ro"}, ri{"ri"};
-    f.grad_value.fuse(f.d, f.m, flat)
-        .split(flat, block, thread, kClearThreads, TailStrategy::GuardWithIf)
-        .split(f.k, ko, ki, kClearCells, TailStrategy::GuardWithIf)
-        .reorder(ki, thread, ko, block, f.b)
-        .gpu_blocks(ko, block, f.b)
-        .gpu_threads(thread);
-
+    schedule_clear_gpu(f.grad_value, f.d, f.m, f.k, f.b);
     const RVar lane = f.samples[1];
-    const auto schedule = [&](Stage stage) {
+    schedule_additions_gpu(f.grad_value, [&](Stage stage) {
         std::vector<VarOrRVar> order = {step};
         order.insert(order.end(), corner.begin(), corner.end());
         for (const VarOrRVar &each : std::vector<VarOrRVar>{ri, steps, lane, queries, ro, blocks, f.m, f.b}) {
@@ -164,13 +180,7 @@ Halide::Var schedule_scatter_gpu(F &f, Halide::Func taps, int fields, const std:
         for (const RVar &each : corner) {
             stage.unroll(each);
         }
-    };
-    // Of common sizes, nothing is asked for each channel.
-    const Expr channels = f.grad_value.output_buffer().dim(0).extent();
-    for (int common : {32, 64, 16}) {
-        schedule(f.grad_value.update().specialize(channels == common));
-    }
-    schedule(f.grad_value.update());
+    });
     f.gradient.compute_at(f.grad_value, steps)
         .store_in(MemoryType::Register)
         .bound_extent(f.step, knobs.channels_at_once)

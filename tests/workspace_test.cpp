@@ -91,7 +91,7 @@ template <typename Case>
 void check_random_calls() {
     std::vector<std::pair<std::string, Type>> served;  // by target
     for (const deformkit::Variant &variant : deformkit::all_variants()) {
-        if (std::string(variant.operation) != std::string(Case::kOperator) + "_forward" || variant.gpu) {
+        if (std::string(variant.operation) != std::string(Case::kOperator) + "_forward" || variant.target->is_gpu()) {
             continue;
         }
         const Type type = type_named(variant.type->name);

@@ -42,18 +42,18 @@ public:
         points_ = std::clamp<int64_t>(wanted, 1, a_.P);
         anchors_ = std::clamp<int64_t>(wanted / a_.P, 1, a_.A);
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
-        maps_ = DaCells(memory_, a_, samples_kernel_, count_);
-        grads_ = stage_grad_output(memory_, part(grad_output_), maps_kernel_);
-        locations_ = stage(memory_, part(a_.sample_locations), maps_kernel_);
-        weights_ = stage(memory_, part(a_.weights), maps_kernel_);
+        maps_ = DaCells(memory_, a_, count_);
+        grads_ = stage_grad_output(memory_, part(grad_output_));
+        locations_ = stage(memory_, part(a_.sample_locations));
+        weights_ = stage(memory_, part(a_.weights));
         if (grad_locations_) {
-            locations_target_ = stage(memory_, part(*grad_locations_), samples_kernel_);
+            locations_target_ = stage(memory_, part(*grad_locations_));
         }
         if (grad_weights_) {
-            weights_target_ = stage(memory_, part(*grad_weights_), samples_kernel_);
+            weights_target_ = stage(memory_, part(*grad_weights_));
         }
         if (grad_maps_) {
-            maps_target_ = stage(memory_, part(*grad_maps_), maps_kernel_);
+            maps_target_ = stage(memory_, part(*grad_maps_));
             groups_ = MapGroups(memory_, a_.N * a_.S);
         }
     }

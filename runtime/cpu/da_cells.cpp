@@ -6,9 +6,8 @@
 
 namespace deformkit {
 
-DaCells::DaCells(CallMemory &memory, const DaInputs &a, const Variant &variant, int64_t count)
-    : table_(reserve_levels(memory, a.N * a.S)),
-      cells_(memory, slice(a.feature_maps, 0, 0, count), variant, {}, {0, 1, 2, 3}) {}
+DaCells::DaCells(CallMemory &memory, const DaInputs &a, int64_t count)
+    : table_(reserve_levels(memory, a.N * a.S)), cells_(memory, slice(a.feature_maps, 0, 0, count), {}, {0, 1, 2, 3}) {}
 
 LevelTable DaCells::make_table(const DaInputs &a) {
     return make_level_table(

@@ -10,7 +10,7 @@ class DaCells {
 public:
     DaCells() = default;
     /// Room for `count` batch items.
-    DaCells(CallMemory &memory, const DaInputs &a, const Variant &variant, int64_t count);
+    DaCells(CallMemory &memory, const DaInputs &a, int64_t count);
 
     /// A column for each map, cameras' scales one after the other.
     LevelTable make_table(const DaInputs &a);

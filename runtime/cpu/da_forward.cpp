@@ -59,10 +59,10 @@ public:
             parts_ = {1, a_.P};
         }
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
-        maps_ = DaCells(memory_, a_, kernel_, count_);
+        maps_ = DaCells(memory_, a_, count_);
         locations_ = stage_parts(part(a_.sample_locations));
         weights_ = stage_parts(part(a_.weights));
-        target_ = stage(memory_, part(output_), kernel_);
+        target_ = stage(memory_, part(output_));
     }
 
 private:

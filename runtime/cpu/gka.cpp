@@ -37,7 +37,7 @@ public:
             convert_ = &choose_variant("gka_cells", locations.dtype, variant.target);
             cells_ = Staged(memory, dense_like(as_bits(locations), nullptr));
         }
-        given_ = stage_samples(memory, locations, variant);
+        given_ = stage_samples(memory, locations);
     }
 
     int32_t kind() const { return kind_; }
@@ -133,10 +133,10 @@ public:
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.samples());
         const Packing packing = {a_.reads_per_cell_reach(knobs_.head_major_reads)};
-        value_ = StagedCells(memory_, part(a_.value), kernel_, packing, {0, 2, 1, 3});
+        value_ = StagedCells(memory_, part(a_.value), packing, {0, 2, 1, 3});
         locations_ = StagedLocations(memory_, part(a_.sampling_locations), kernel_);
-        weights_ = stage_samples(memory_, part(a_.attention_weights), kernel_);
-        target_ = stage(memory_, part(output_), kernel_);
+        weights_ = stage_samples(memory_, part(a_.attention_weights));
+        target_ = stage(memory_, part(output_));
     }
 
 private:
@@ -199,14 +199,14 @@ public:
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.samples());
         locations_ = StagedLocations(memory_, part(a_.sampling_locations), value_kernel_);
-        grads_ = stage_grad_output(memory_, part(grad_output_), value_kernel_);
+        grads_ = stage_grad_output(memory_, part(grad_output_));
         if (grad_weights_) {
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, {often_}, {0, 2, 1, 3});
-            weights_target_ = stage_samples(memory_, part(*grad_weights_), samples_kernel_);
+            value_ = StagedCells(memory_, part(a_.value), {often_}, {0, 2, 1, 3});
+            weights_target_ = stage_samples(memory_, part(*grad_weights_));
         }
         if (grad_value_) {
-            weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
-            value_target_ = stage(memory_, part(*grad_value_), value_kernel_);
+            weights_ = stage_samples(memory_, part(a_.attention_weights));
+            value_target_ = stage(memory_, part(*grad_value_));
             groups_ = MapGroups(memory_, a_.L);
             levels_of_groups_ = reserve_levels(memory_, a_.samples());
         }

@@ -52,20 +52,20 @@ public:
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
         blocks_ = Blocks(memory_, a_.samples(), block);
         grads_ = stage_blocks(memory_, part(grad_output_), round_up(a_.D, kChannelMultiple));
-        locations_ = stage_samples(memory_, part(a_.sampling_locations), value_kernel_);
-        weights_ = stage_samples(memory_, part(a_.attention_weights), value_kernel_);
+        locations_ = stage_samples(memory_, part(a_.sampling_locations));
+        weights_ = stage_samples(memory_, part(a_.attention_weights));
         if (of_samples()) {
             const Packing packing = {a_.reads_per_cell_reach(knobs_.packing_reads)};
-            value_ = StagedCells(memory_, part(a_.value), samples_kernel_, packing, {0, 2, 1, 3});
+            value_ = StagedCells(memory_, part(a_.value), packing, {0, 2, 1, 3});
             if (grad_locations_) {
-                locations_target_ = stage_samples(memory_, part(*grad_locations_), samples_kernel_);
+                locations_target_ = stage_samples(memory_, part(*grad_locations_));
             }
             if (grad_weights_) {
-                weights_target_ = stage_samples(memory_, part(*grad_weights_), samples_kernel_);
+                weights_target_ = stage_samples(memory_, part(*grad_weights_));
             }
         }
         if (grad_value_) {
-            value_target_ = stage(memory_, part(*grad_value_), value_kernel_);
+            value_target_ = stage(memory_, part(*grad_value_));
             if (product({a_.Q, a_.P}) > kMostOfAxis) {
                 fail_too_large(a_.sampling_locations, "less than 2^31 samples of a head and level");
             }
@@ -115,7 +115,7 @@ private:
         in.count = count;
         in.levels = levels;
         in.grad_output = part(grad_output_);
-        const bool pack_grads = !blocks_.in_order() || !channels_readable(in.grad_output, value_kernel_);
+        const bool pack_grads = !blocks_.in_order() || !channels_readable(in.grad_output);
         in.grads = pack_grads ? grads_.of(in.grad_output) : in.grad_output.swap_axes(1, 2);
         if (of_samples() && !fits_buffer(item(in.grads, 0, 0))) {
             fail_too_large(grad_output_, "queries and channels, filled up to a multiple of " +

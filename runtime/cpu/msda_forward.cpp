@@ -40,11 +40,11 @@ public:
         }
         const auto part = [&](const Tensor &tensor) { return slice(tensor, 0, 0, count_); };
         levels_ = reserve_levels(memory_, a_.M * a_.samples());
-        value_ = StagedCells(memory_, part(a_.value), row_, packing, {0, 2, 1, 3});
-        locations_ = stage_samples(memory_, part(a_.sampling_locations), row_);
-        weights_ = stage_samples(memory_, part(a_.attention_weights), row_);
+        value_ = StagedCells(memory_, part(a_.value), packing, {0, 2, 1, 3});
+        locations_ = stage_samples(memory_, part(a_.sampling_locations));
+        weights_ = stage_samples(memory_, part(a_.attention_weights));
         if (!by_blocks()) {
-            target_ = stage(memory_, part(output_), row_);
+            target_ = stage(memory_, part(output_));
         }
     }
 
@@ -136,9 +136,6 @@ private:
                         tensors.make(storage, {height, width, samples}, 1),
                         tensors.make(storage, {height, width, a_.M, a_.D}, 2)};
         };
-        if (kernel_->gpu) {
-            return;  // its memory is the driver's
-        }
         if (!by_blocks()) {
             run_task(levels, cells, task_of(1, trial_size(query_tile())));
             return;

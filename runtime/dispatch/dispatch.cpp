@@ -64,7 +64,7 @@ const char *rejection(const Variant &variant, const Target *forced, DLDeviceType
 
 const Target *forced_gpu() {
     const Target *target = forced();
-    return target != nullptr && target->gpu ? target : nullptr;
+    return target != nullptr && target->is_gpu() ? target : nullptr;
 }
 
 const Variant &choose_variant(const char *operation, DLDataType dtype, const Target *target, DLDeviceType device) {

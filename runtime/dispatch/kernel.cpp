@@ -41,8 +41,9 @@ void run_kernel(const Variant &variant, void **args) {
     log("%s: runs", variant.name);
     const HalideErrors errors;
     if (const int result = variant.run(args); result != 0) {
-        const deformkit_status status =
-            variant.gpu || status_of(result) != DEFORMKIT_DEVICE_FAILURE ? status_of(result) : DEFORMKIT_INTERNAL_ERROR;
+        const deformkit_status status = variant.target->is_gpu() || status_of(result) != DEFORMKIT_DEVICE_FAILURE
+                                            ? status_of(result)
+                                            : DEFORMKIT_INTERNAL_ERROR;
         throw Failure(status, std::string(variant.name) + ": " + errors.text());
     }
 }

@@ -11,7 +11,7 @@ namespace deformkit {
 namespace {
 
 #define DEFORMKIT_TARGET(name, supported, device_type, interface, cpu_features) \
-    {#name, [] { return static_cast<bool>(supported); }, device_type, interface, cpu_features, (device_type) != kDLCPU},
+    {#name, [] { return static_cast<bool>(supported); }, device_type, interface, cpu_features},
 constexpr Target kTargets[] = {
 #include "deformkit_targets.inc"
 };
@@ -60,7 +60,6 @@ LibraryHostKnobs library_knob_values{DEFORMKIT_LIBRARY_KNOB_VALUES};
      #operator_ "_" #serves,                                          \
      &type_named(#type),                                              \
      &target_named(#target),                                          \
-     target_named(#target).gpu,                                       \
      operator_##_##pass##_##type##_##target##_argv,                   \
      erase(#operator_ "_" #pass "_" #type "_" #target, operator_##_##pass##_##type##_##target##_knobs)},
 constexpr Variant kVariants[] = {

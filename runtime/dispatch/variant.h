@@ -23,7 +23,7 @@ struct Target {
     DLDeviceType device_type;                      ///< of the tensors that its kernels take
     const halide_device_interface_t *(*device)();  ///< nullptr: the CPU
     const char *cpu_features;                      ///< what `supported` asks for, separated by spaces
-    bool gpu;
+    constexpr bool is_gpu() const { return device_type != kDLCPU; }
 };
 
 /// The values of the host knobs of a variant, or of the library: a struct of schedules/<operator>_knobs.h, or of
@@ -43,7 +43,6 @@ struct Variant {
     const char *serves;     ///< the same, or the operation in whose place this kernel runs where that pays
     const StorageType *type;
     const Target *target;
-    bool gpu;
     int (*run)(void **args);
     HostKnobs host_knobs;
 };

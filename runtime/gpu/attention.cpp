@@ -134,20 +134,14 @@ public:
             plan_samples(grad_output);
         }
         if (wanted_.value != nullptr) {
-            in_order_ = in_place_of(gpu_.variant(Operator::kValue, a.value.dtype), Operator::kInOrder, deterministic());
-            if (in_order_ != nullptr) {
-                grad_value_ = &gpu_.output(*wanted_.value);
-            } else {
-                require_order(wanted_.value);
-                sums_.emplace(gpu_, *wanted_.value);
-            }
+            grad_value_.emplace(gpu_, *wanted_.value, Operator::kValue, Operator::kInOrder);
         }
         gpu_.open();
         samples_.prepare();
         if (of_samples) {
             run_samples();
         }
-        if (wanted_.value != nullptr) {
+        if (grad_value_) {
             run_value();
         }
         gpu_.close();
@@ -191,17 +185,13 @@ private:
     }
 
     void run_value() const {
-        const Variant &row = gpu_.variant(Operator::kValue, a_.value.dtype), &kernel = in_order_ != nullptr ? *in_order_ : row;
-        const auto &knobs = host_knobs<typename Operator::ValueKnobs>(row);
-        samples_.arguments(kernel, query_tile(knobs.block_threads, kThreadsOfSum, Operator::kTapBytes))
+        const auto &knobs = host_knobs<typename Operator::ValueKnobs>(grad_value_->row());
+        samples_.arguments(grad_value_->kernel(), query_tile(knobs.block_threads, kThreadsOfSum, Operator::kTapBytes))
             .add(samples_.weights())
             .add(as_bits(grad_output_))
-            .add(in_order_ != nullptr ? as_bits(*grad_value_) : sums_->tensor())
+            .add(grad_value_->target())
             .launch();
-        if (sums_) {
-            sums_->round();
-        }
-        set_last_variant(kernel.name);
+        grad_value_->finish();
     }
 
     const MsdaInputs &a_;
@@ -210,9 +200,7 @@ private:
     Samples<Operator> samples_;
     const Tensor &grad_output_;
     const Tensor *value_ = nullptr, *grads_ = nullptr, *grad_locations_ = nullptr, *grad_weights_ = nullptr;
-    const Variant *in_order_ = nullptr;  // runs in place of the one that adds up in any order
-    const Tensor *grad_value_ = nullptr;
-    std::optional<Sums> sums_;
+    std::optional<MapGradient> grad_value_;
 };
 
 template <typename Operator>

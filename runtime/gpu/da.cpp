@@ -108,22 +108,13 @@ public:
             plan_samples(grad_output);
         }
         if (wanted_.maps != nullptr) {
-            in_order_ = in_place_of(gpu_.variant("da_backward_value", a_.feature_maps.dtype), "da_backward_value_in_order",
-                                    deterministic());
-            if (in_order_ != nullptr) {
-                grad_maps_ = &gpu_.output(*wanted_.maps);
-            } else {
-                require_order(wanted_.maps);
-                sums_.emplace(gpu_, *wanted_.maps);
-            }
+            grad_maps_.emplace(gpu_, *wanted_.maps, "da_backward_value", "da_backward_value_in_order");
         }
         gpu_.open();
         if (of_samples) {
             run_samples();
         }
-        if (in_order_ != nullptr) {
-            run_value_in_order();
-        } else if (sums_) {
+        if (grad_maps_) {
             run_value();
         }
         gpu_.close();
@@ -170,19 +161,19 @@ private:
     }
 
     void run_value() const {
-        const Variant &kernel = gpu_.variant("da_backward_value", a_.feature_maps.dtype);
-        const auto &knobs = host_knobs<DaBackwardValueGpuHostKnobs>(kernel);
-        const Tiles tile = tiles(kernel, knobs.block_threads, kThreadsOfSum, a_.G,
-                                 kPointsAtOnce * a_.N * a_.S * (kTapBytes + kMapBytes), 0, a_.A);
-        samples_.arguments(kernel).add(as_bits(grad_output_)).add(tile.items).add(tile.groups).add(sums_->tensor()).launch();
-        sums_->round();
-        set_last_variant(kernel.name);
-    }
-
-    void run_value_in_order() const {
-        require_shared(*in_order_, kSumsInOrder + a_.N * a_.S * (kTapBytes + kMapBytes));
-        samples_.arguments(*in_order_).add(as_bits(grad_output_)).add(as_bits(*grad_maps_)).launch();
-        set_last_variant(in_order_->name);
+        const Variant &kernel = grad_maps_->kernel();
+        const int64_t point_bytes = a_.N * a_.S * (kTapBytes + kMapBytes);
+        Arguments arguments = samples_.arguments(kernel);
+        arguments.add(as_bits(grad_output_));
+        if (grad_maps_->is_in_order()) {
+            require_shared(kernel, kSumsInOrder + point_bytes);
+        } else {
+            const auto &knobs = host_knobs<DaBackwardValueGpuHostKnobs>(kernel);
+            const Tiles tile = tiles(kernel, knobs.block_threads, kThreadsOfSum, a_.G, kPointsAtOnce * point_bytes, 0, a_.A);
+            arguments.add(tile.items).add(tile.groups);
+        }
+        arguments.add(grad_maps_->target()).launch();
+        grad_maps_->finish();
     }
 
     const DaInputs &a_;
@@ -191,9 +182,7 @@ private:
     Samples samples_;
     const Tensor &grad_output_;
     const Tensor *maps_ = nullptr, *grads_ = nullptr, *grad_weights_ = nullptr, *shares_ = nullptr, *grad_locations_ = nullptr;
-    const Variant *in_order_ = nullptr;  // runs in place of the one that adds up in any order
-    const Tensor *grad_maps_ = nullptr;
-    std::optional<Sums> sums_;
+    std::optional<MapGradient> grad_maps_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "runtime/dispatch/dispatch.h"
 #include "runtime/interface/error.h"
 #include "runtime/tensor/layout.h"
 #include "runtime/tensor/pack.h"
@@ -107,22 +108,37 @@ LaneCells::LaneCells(const Tensor &tensor) : words(as_words(tensor)) {
     words.strides[1] = kWordsOfLane;
 }
 
-Sums::Sums(GpuCall &gpu, const Tensor &gradient) : gpu_(gpu) {
+MapGradient::MapGradient(GpuCall &gpu, const Tensor &gradient, const char *operation, const char *in_order)
+    : gpu_(gpu), row_(gpu.variant(operation, gradient.dtype)), in_order_(in_place_of(row_, in_order, deterministic())) {
+    if (in_order_ != nullptr) {
+        written_ = &gpu.output(gradient);
+        return;
+    }
+    if (deterministic()) {
+        throw Failure(DEFORMKIT_NO_VARIANT, std::string(gradient.name) +
+                                                ": on GPUs it is summed by atomic additions, in any order, but "
+                                                "deformkit_set_deterministic() asks for the same bits each time");
+    }
     Tensor like = dense_like(gradient, nullptr);
     if (gradient.element_bytes() == 2) {
         rounded_ = &gpu.output(gradient);
         like.dtype = {kDLFloat, 32, 1};
-        sums_ = &gpu.scratch(like);
+        written_ = &gpu.scratch(like);
     } else {
-        sums_ = &gpu.output(gradient, gpu.addressable(gradient) && dense(gradient, gradient.ndim - 1), like);
+        written_ = &gpu.output(gradient, gpu.addressable(gradient) && dense(gradient, gradient.ndim - 1), like);
     }
 }
 
-void Sums::round() const {
+Tensor MapGradient::target() const {
+    return as_bits(*written_);
+}
+
+void MapGradient::finish() const {
     if (rounded_ != nullptr) {
-        const Variant &kernel = gpu_.variant("convert_narrow", rounded_->dtype);
-        Arguments(gpu_.queue(), kernel).add(*sums_).add(as_bits(*rounded_)).launch();
+        const Variant &narrow = gpu_.variant("convert_narrow", rounded_->dtype);
+        Arguments(gpu_.queue(), narrow).add(*written_).add(as_bits(*rounded_)).launch();
     }
+    set_last_variant(kernel().name);
 }
 
 const Tensor *wanted_of(const std::optional<Tensor> &gradient) {

@@ -54,24 +54,30 @@ struct LaneCells {
     explicit LaneCells(const Tensor &tensor);
 };
 
-/// A gradient that is summed in float32: in place, or in memory of the call, from where it is rounded or copied.
-class Sums {
+/// A map's gradient. Summed in float32 by atomic additions: in place, or in memory of the call, from where it is rounded or copied.
+/// Where this thread wants the same bits each time, another kernel writes it as it is.
+class MapGradient {
 public:
-    Sums(GpuCall &gpu, const Tensor &gradient);
-    const Tensor &tensor() const { return *sums_; }
-    void round() const;
+    /// `operation` adds up in any order, `in_order` runs in its place; throws where there is no such kernel.
+    MapGradient(GpuCall &gpu, const Tensor &gradient, const char *operation, const char *in_order);
+    const Variant &row() const { return row_; }  ///< of `operation`
+    const Variant &kernel() const { return in_order_ != nullptr ? *in_order_ : row_; }
+    bool is_in_order() const { return in_order_ != nullptr; }
+    /// What the kernel writes to.
+    Tensor target() const;
+    /// When it is in the stream.
+    void finish() const;
 
 private:
     GpuCall &gpu_;
-    const Tensor *sums_, *rounded_ = nullptr;
+    const Variant &row_, *in_order_;
+    const Tensor *written_, *rounded_ = nullptr;
 };
 
 /// nullptr where it is not wanted or empty.
 const Tensor *wanted_of(const std::optional<Tensor> &gradient);
 /// Whether this thread wants sums in the same order each time.
 bool deterministic();
-/// Throws where this thread wants sums in the same order each time: these are summed by atomic additions.
-void require_order(const Tensor *gradient);
 
 /// Items of a gradient, in `part`; nullptr where that is not wanted.
 const Tensor *part_of(const Tensor *gradient, int64_t first, int64_t count, Tensor &part);

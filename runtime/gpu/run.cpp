@@ -348,14 +348,6 @@ bool deterministic() {
     return wants_deterministic;
 }
 
-void require_order(const Tensor *gradient) {
-    if (gradient != nullptr && wants_deterministic) {
-        throw Failure(DEFORMKIT_NO_VARIANT, std::string(gradient->name) +
-                                                ": on GPUs it is summed by atomic additions, in any order, but "
-                                                "deformkit_set_deterministic() asks for the same bits each time");
-    }
-}
-
 }  // namespace deformkit
 
 deformkit_status deformkit_set_deterministic(int deterministic) {

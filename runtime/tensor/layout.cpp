@@ -21,17 +21,8 @@ bool items_addressable(const Tensor &tensor) {
                                     product(&tensor.shape[1], tensor.ndim - 1) <= kMostOfAxis / kChannelMultiple);
 }
 
-bool addressable(const Tensor &tensor, const Variant &variant) {
-    for (int i = 0; variant.gpu && i < tensor.ndim; i++) {
-        if (tensor.shape[i] > 1 && tensor.strides[i] <= 0) {
-            return false;
-        }
-    }
-    return fits_buffer(tensor);
-}
-
-bool usable_in_place(const Tensor &tensor, const Variant &variant) {
-    return dense(tensor, tensor.ndim - 1) && addressable(tensor, variant);
+bool usable_in_place(const Tensor &tensor) {
+    return dense(tensor, tensor.ndim - 1) && fits_buffer(tensor);
 }
 
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count) {
@@ -108,16 +99,16 @@ void Staged::store(const Tensor &tensor) const {
     }
 }
 
-Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
-    return usable_in_place(tensor, variant) ? Staged() : stage_copy(memory, dense_like(tensor, nullptr));
+Staged stage(CallMemory &memory, const Tensor &tensor) {
+    return usable_in_place(tensor) ? Staged() : stage_copy(memory, dense_like(tensor, nullptr));
 }
 
-bool channels_readable(const Tensor &tensor, const Variant &variant) {
-    return usable_in_place(tensor, variant) && tensor.shape[3] % kChannelMultiple == 0;
+bool channels_readable(const Tensor &tensor) {
+    return usable_in_place(tensor) && tensor.shape[3] % kChannelMultiple == 0;
 }
 
-Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output, const Variant &variant) {
-    if (channels_readable(grad_output, variant)) {
+Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output) {
+    if (channels_readable(grad_output)) {
         return {};
     }
     const int64_t channels = round_up(grad_output.shape[3], kChannelMultiple);
@@ -128,8 +119,8 @@ Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output, const Va
 namespace {
 
 /// Whether strides and sizes are a kernel's as they are.
-bool cells_readable(const Tensor &value, const Variant &variant) {
-    return channels_readable(value, variant) && keys_addressable(value.shape[1], value.strides[1]);
+bool cells_readable(const Tensor &value) {
+    return channels_readable(value) && keys_addressable(value.shape[1], value.strides[1]);
 }
 
 /// By a kernel that reads numbers of one type, and writes them in another. Divided here, not in the kernel, which also serves a
@@ -152,16 +143,15 @@ void convert(const Variant &kernel, const Tensor &from, Tensor to) {
 
 }  // namespace
 
-StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Variant &variant, const Packing &packing,
-                         std::initializer_list<int> order)
+StagedCells::StagedCells(CallMemory &memory, const Tensor &value, const Packing &packing, std::initializer_list<int> order)
     : widen_(packing.widen) {
-    if (!packing.always && cells_readable(value, variant)) {
+    if (!packing.always && cells_readable(value)) {
         return;
     }
     Tensor like = value;
     if (widen_ != nullptr) {
         like.dtype = arithmetic_type(value.dtype);
-        readable_ = stage(memory, value, *widen_);
+        readable_ = stage(memory, value);
     }
     const std::initializer_list<int64_t> extents = {value.shape[0], value.shape[1], value.shape[2],
                                                     round_up(value.shape[3], kChannelMultiple)};
@@ -198,14 +188,14 @@ Tensor join_samples(const Tensor &tensor) {
     return joined;
 }
 
-Staged stage_samples(CallMemory &memory, const Tensor &tensor, const Variant &variant) {
+Staged stage_samples(CallMemory &memory, const Tensor &tensor) {
     // One stride for heads, levels and points, and a location is two numbers.
     int64_t step = tensor.ndim == 6 ? 2 : 1;
     const int64_t joined = product(&tensor.shape[2], 3);
     if (product({joined, step}) > kMostOfAxis) {
         fail_too_large(tensor, "less than 2^31 numbers for the samples of a query");
     }
-    bool in_place = addressable(tensor, variant) && (tensor.ndim == 5 || dense(tensor, 5));
+    bool in_place = fits_buffer(tensor) && (tensor.ndim == 5 || dense(tensor, 5));
     for (int axis = 4; axis >= 2; axis--) {
         in_place = in_place && (tensor.shape[axis] <= 1 || tensor.strides[axis] == step);
         step *= tensor.shape[axis];

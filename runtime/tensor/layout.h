@@ -28,11 +28,8 @@ inline bool keys_addressable(int64_t keys, int64_t step) {
 /// Whether several items of the first axis can be had at once, where they are and in a copy filled up with channels.
 bool items_addressable(const Tensor &tensor);
 
-/// Whether a kernel's buffer can lie over `tensor`. Copies to and from a device know no steps backwards or in place.
-bool addressable(const Tensor &tensor, const Variant &variant);
-
 /// Whether kernels can read or write a tensor where it is, its innermost axis dense.
-bool usable_in_place(const Tensor &tensor, const Variant &variant);
+bool usable_in_place(const Tensor &tensor);
 
 /// `count` items along `axis`, from `first` on.
 Tensor slice(const Tensor &tensor, int axis, int64_t first, int64_t count);
@@ -70,7 +67,7 @@ private:
 /// A copy as it is, which kernels have to be able to address.
 Staged stage_copy(CallMemory &memory, const Tensor &copy);
 /// As it is, if that is usable; else a dense copy.
-Staged stage(CallMemory &memory, const Tensor &tensor, const Variant &variant);
+Staged stage(CallMemory &memory, const Tensor &tensor);
 
 /// How cells are copied.
 struct Packing {
@@ -79,11 +76,11 @@ struct Packing {
 };
 
 /// Whether kernels can read [count, queries or keys, heads, channels] where it is, in whole vectors of channels.
-bool channels_readable(const Tensor &tensor, const Variant &variant);
+bool channels_readable(const Tensor &tensor);
 /// Gradients of outputs as kernels read them: [count, queries, heads, channels], copied head by head.
-Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output, const Variant &variant);
+Staged stage_grad_output(CallMemory &memory, const Tensor &grad_output);
 
-/// Cells as CPU and GPU kernels read them: [count, keys, heads, channels].
+/// Cells as kernels read them: [count, keys, heads, channels].
 struct Cells {
     Tensor tensor;
     int32_t num_keys, key_step;
@@ -94,8 +91,7 @@ public:
     StagedCells() = default;
     /// `value` is [count, K, heads, channels]. A copy has its axes from slowest to fastest as `order` lists them, with zeros up
     /// to a multiple of channels.
-    StagedCells(CallMemory &memory, const Tensor &value, const Variant &variant, const Packing &packing,
-                std::initializer_list<int> order);
+    StagedCells(CallMemory &memory, const Tensor &value, const Packing &packing, std::initializer_list<int> order);
     Cells load(const Tensor &value) const;
 
 private:
@@ -106,6 +102,6 @@ private:
 /// [B, Q, M, L, P] as [B, Q, M * L * P], or [B, Q, M, L, P, 2] as [B, Q, M * L * P, 2]: the samples of all heads joined.
 Tensor join_samples(const Tensor &tensor);
 /// Copied where that cannot be had in place, samples beside each other as kernels want them.
-Staged stage_samples(CallMemory &memory, const Tensor &tensor, const Variant &variant);
+Staged stage_samples(CallMemory &memory, const Tensor &tensor);
 
 }  // namespace deformkit
