@@ -17,7 +17,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ import numpy as np
 
 import deformkit
 from deformkit import _native
-from deformkit._knob_steps import steps
+from deformkit._tuning import steps, write_atomically
 
 Values = dict[str, int]
 
@@ -190,18 +189,8 @@ def read_settings(path: Path) -> Values:
 
 def write_settings(path: Path, values: Values, notes: list[str]) -> None:
     """Whole or not at all: as deformkit.h describes such a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     lines = [*(f"# {note}" for note in notes), *(f"{name}={value}" for name, value in values.items()), f"end={len(values)}"]
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write("\n".join(lines) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(path, "\n".join(lines) + "\n", mode=0o600)
 
 
 def confirm(kernel: str, start: Values, values: Values, seconds: float, threads: int) -> Optional[tuple[float, dict[str, Any]]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deformkit import _native, tune
-from deformkit._knob_steps import steps
+from deformkit._tuning import steps
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,30 +15,18 @@ from typing import Any
 Values = dict[str, int]  # by <variant>.<knob>
 
 
-def _steps(lowest: int, highest: int, standard: int) -> list[int]:
-    """That of the Python package, which need not be there as a whole."""
-    path = Path(__file__).resolve().parents[2] / "python/deformkit/_knob_steps.py"
-    spec = importlib.util.spec_from_file_location("knob_steps", path)
+def _load_shared() -> Any:
+    """Of the Python package, which need not be there as a whole."""
+    path = Path(__file__).resolve().parents[2] / "python/deformkit/_tuning.py"
+    spec = importlib.util.spec_from_file_location("deformkit_tuning", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.steps(lowest, highest, standard)
+    return module
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Whoever reads sees the old file or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+_shared = _load_shared()
+write_atomically = _shared.write_atomically
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,7 @@ class Knob:
 
     def steps(self) -> list[int]:
         """The values that are tried."""
-        return _steps(self.lowest, self.highest, self.standard)
+        return _shared.steps(self.lowest, self.highest, self.standard)
 
 
 @dataclass(frozen=True)
